@@ -1,0 +1,93 @@
+"""Every format equals Keras within its tolerance, and a file that does not is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.export.conftest import PRUNED, SAMPLING
+from tfdiff.errors import ExportError, UsageError
+from tfdiff.export import FORMATS, Bundle, Verification, verify
+from tfdiff.export.verification import relative_error, snr_db
+
+
+@pytest.fixture(scope="module")
+def verification(exported: Bundle) -> Verification:
+    result = verify(exported.directory, num_images=10, layers=PRUNED)
+    (exported.directory / "verify.json").unlink()  # other tests look at the directory
+    return result
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("signature", ["denoise", "sample"])
+def test_parity(verification: Verification, signature: str, fmt: str) -> None:
+    (report,) = [report for report in verification.files if report.name == f"{signature}_{fmt}"]
+    floor = {"float32": 100.0, "float16": 50.0, "dynamic": 25.0, "int8": 18.0}[fmt.split(".")[0]]
+    assert report.snr_db > floor
+    if fmt.startswith("float32"):
+        assert report.relative_error < (1e-4 if signature == "denoise" else 1e-3)
+    if signature == "denoise":
+        assert report.snr_per_step is not None
+        assert len(report.snr_per_step) == SAMPLING.num_steps
+        assert report.snr_db == min(report.snr_per_step)
+    if fmt in ("float32.tflite", "int8.tflite"):
+        assert (report.partitions, report.undelegated_ops) == (1, {})
+    if fmt.endswith("onnx"):
+        assert report.partitions is None
+    assert report.zero_fraction == pytest.approx(0.8, abs=0.01)
+    assert set(report.zeros_per_layer) == set(PRUNED)
+    assert 0 < report.gzip_bytes < report.bytes
+
+
+@pytest.fixture
+def two_files(exported: Bundle, tmp_path: Path) -> Bundle:
+    """A copy of the bundle with two files, to be spoilt."""
+    copy = Bundle(tmp_path, dict(exported.manifest))
+    names = ("sample_int8.tflite", "denoise_float32.onnx")
+    copy.manifest["files"] = [file for file in exported.manifest["files"] if file["name"] in names]
+    for name in (*names, "network.keras"):
+        shutil.copy(exported.directory / name, tmp_path / name)
+    copy.save()
+    return copy
+
+
+def test_file_below_its_threshold_is_named_after_all_were_measured(two_files: Bundle) -> None:
+    with pytest.raises(ExportError, match="1 of 2 files failed.*sample_int8.tflite: SNR .* under 90.0 dB") as error:
+        verify(two_files.directory, num_images=5, thresholds={"sample_int8": 90.0})
+    assert "denoise_float32" not in str(error.value)
+    written = json.loads((two_files.directory / "verify.json").read_text())
+    assert set(written["files"]) == {"sample_int8.tflite", "denoise_float32.onnx"}
+    assert set(written["failed"]) == {"sample_int8.tflite"}
+    # A threshold of the file itself goes before that of its kind.
+    limits = {"sample_int8": 90.0, "sample_int8.tflite": 1.0}
+    assert verify(two_files.directory, num_images=5, thresholds=limits).failed == {}
+
+
+def test_damaged_and_missing_files_are_named(two_files: Bundle) -> None:
+    path = two_files.path("denoise_float32.onnx")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    two_files.path("sample_int8.tflite").unlink()
+    result = verify(two_files.directory, num_images=5, allow_failures=True)
+    assert set(result.failed) == {"denoise_float32.onnx", "sample_int8.tflite"}
+    assert result.files == []
+
+
+def test_unknown_names_are_refused(two_files: Bundle) -> None:
+    with pytest.raises(UsageError, match="sample_int7"):
+        verify(two_files.directory, thresholds={"sample_int7": 1.0})
+    with pytest.raises(UsageError, match="nowhere"):
+        verify(two_files.directory, layers=["nowhere"])
+
+
+def test_figures_of_known_signals() -> None:
+    reference = np.asarray([3.0, -4.0])
+    assert snr_db(reference, reference) == np.inf
+    # Error of a tenth of the signal in amplitude is 20 dB.
+    assert snr_db(reference, 1.1 * reference) == pytest.approx(20.0)
+    assert relative_error(reference, reference + [0.0, 1.0]) == pytest.approx(0.25)

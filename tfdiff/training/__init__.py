@@ -1,0 +1,32 @@
+"""Training: `DiffusionModel`, its callbacks, precision, and drawing from it."""
+
+from tfdiff.training.callbacks import (
+    Checkpoint,
+    History,
+    Progress,
+    SampleGrid,
+    StopOnNaN,
+    standard_callbacks,
+)
+from tfdiff.training.generate import Generator
+from tfdiff.training.images import image_grid, save_png, to_uint8
+from tfdiff.training.model import DiffusionModel, load_model
+from tfdiff.training.precision import PRECISIONS, precision, resolve_jit_compile
+
+__all__ = [
+    "PRECISIONS",
+    "Checkpoint",
+    "DiffusionModel",
+    "Generator",
+    "History",
+    "Progress",
+    "SampleGrid",
+    "StopOnNaN",
+    "image_grid",
+    "load_model",
+    "precision",
+    "resolve_jit_compile",
+    "save_png",
+    "standard_callbacks",
+    "to_uint8",
+]
