@@ -82,9 +82,7 @@ def benchmark(
 def _call(runner: Runner) -> Callable[[], np.ndarray]:
     """A call of the file with unit normal inputs and, where it takes a label, class 0."""
     generator = np.random.default_rng(0)
-    feeds = {
-        name: generator.standard_normal(shape, np.float32) for name, shape in runner.input_shapes.items()
-    }
+    feeds = {name: generator.standard_normal(shape, np.float32) for name, shape in runner.input_shapes.items()}
     if "label" in feeds:
         feeds["label"] = np.zeros_like(feeds["label"])
         feeds["label"][:, 0] = 1

@@ -58,7 +58,7 @@ def bundle(
         seed: of the calibration's noise and labels.
         check: run `verify` on the bundle, and count a file below its threshold as failed.
         allow_failures: return the bundle although files failed (see `Bundle.failures` and verify.json).
-        progress: called with (file, files done, files in all).
+        progress: called with (file, files done, files in all); with `check`, once more from 0.
 
     Raises:
         UsageError, ModelError: for a stochastic sampler, an unknown format, a model that cannot be exported.

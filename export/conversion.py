@@ -90,6 +90,8 @@ def _run_worker(
         finished: set[str] = set()
         try:
             for line in process.stdout:
+                if not line.startswith("{"):  # what a library prints while it is imported
+                    continue
                 event: dict[str, Any] = json.loads(line)
                 current = event["file"]
                 if event["event"] == "start":

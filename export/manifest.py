@@ -124,8 +124,7 @@ class Bundle:
         return [
             file["name"]
             for file in self.manifest["files"]
-            if not (self.directory / file["name"]).is_file()
-            or sha256(self.directory / file["name"]) != file["sha256"]
+            if not (self.directory / file["name"]).is_file() or sha256(self.directory / file["name"]) != file["sha256"]
         ]
 
     def sampling(self) -> Sampling:

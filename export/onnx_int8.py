@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
 
 from tfdiff.export.calibration import Trajectory
@@ -38,6 +39,7 @@ def quantize_onnx(
             _Reader(calibration.batches(signature)),
             quant_format=QuantFormat.QDQ,
             op_types_to_quantize=QUANTIZED_OPS,
+            nodes_to_exclude=_matrix_biases(source),
             per_channel=True,
             reduce_range=reduce_range,
             activation_type=QuantType.QInt8,
@@ -45,6 +47,16 @@ def quantize_onnx(
             calibrate_method=CalibrationMethod.MinMax,
         )
         target.write_bytes(quantized.read_bytes())
+
+
+def _matrix_biases(path: Path) -> list[str]:
+    """Names of the Gemm nodes that add a constant matrix, which the quantizer takes for a vector and fails on.
+
+    Such is the label's embedding plus that of a step's noise level: a few thousand products, left in float32.
+    """
+    graph = onnx.load(path).graph
+    matrices = {tensor.name for tensor in graph.initializer if len(tensor.dims) > 1}
+    return [node.name for node in graph.node if node.op_type == "Gemm" and matrices.intersection(node.input[2:])]
 
 
 class _Reader(CalibrationDataReader):

@@ -122,8 +122,16 @@ class TFLiteRunner(Runner):
 
     def undelegated_ops(self) -> dict[str, int]:
         """Operators that XNNPACK leaves to the interpreter, by kind."""
-        names = [op["op_name"] for op in self._executed()]
-        return {name: names.count(name) for name in sorted(set(names)) if name != "DELEGATE"}
+        return {kind: len(names) for kind, names in self.undelegated().items()}
+
+    def undelegated(self) -> dict[str, list[str]]:
+        """Names (of the output tensors) of the operators that XNNPACK leaves to the interpreter, by kind."""
+        tensors = {detail["index"]: detail["name"] for detail in self._interpreter.get_tensor_details()}
+        names: dict[str, list[str]] = {}
+        for op in self._executed():
+            if op["op_name"] != "DELEGATE":
+                names.setdefault(op["op_name"], []).append(tensors[int(op["outputs"][0])])
+        return names
 
     def _executed(self) -> list[dict]:
         """The ops that run: the interpreter lists delegated ones too, beside the DELEGATE that replaces them.

@@ -21,14 +21,15 @@ from tfdiff.export.runtimes import Runner, load
 REPORT = "verify.json"
 
 #: Largest relative error of float32 files, and smallest SNR in dB of the others, by signature and precision.
+#: Edge networks trained on digits (8 steps, and 6 with guidance 2) gave 66, 61, 44, 38, 23 and 23 dB.
 THRESHOLDS: dict[str, float] = {
     "denoise_float32": 1e-4,
     "sample_float32": 1e-3,
-    "denoise_float16": 35.0,
-    "sample_float16": 35.0,
-    "denoise_dynamic": 20.0,
+    "denoise_float16": 50.0,
+    "sample_float16": 40.0,
+    "denoise_dynamic": 30.0,
     "sample_dynamic": 25.0,
-    "denoise_int8": 5.0,
+    "denoise_int8": 15.0,
     "sample_int8": 18.0,
 }
 
@@ -138,12 +139,15 @@ def verify(
             continue
         name = FileName.parse(path.name)
         limit = limits.get(path.name, limits[f"{name.signature}_{name.precision}"])
-        reports.append(_examine(path, reference, kernels, limit, num_threads))
+        try:
+            reports.append(_examine(path, reference, kernels, limit, num_threads))
+        except UsageError as error:  # another version of the runtime may refuse a file that is as it was exported
+            errors[path.name] = str(error)
     if progress:
         progress("", len(names), len(names))
     result = Verification(reports, errors)
     summary = {"files": {report.name: asdict(report) for report in reports}, "failed": result.failed}
-    (exported.directory / REPORT).write_text(json.dumps(summary, indent=1) + "\n")
+    (exported.directory / REPORT).write_text(json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
     if result.failed and not allow_failures:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in result.failed.items())
         raise ExportError(f"{len(result.failed)} of {len(names)} files failed verification: {reasons}")
@@ -178,10 +182,10 @@ class _Reference:
             reference, found = (c_skip * (call["image"] / c_in) + c_out * output for output in pair)
             denoised.append(snr_db(reference, found))
         return {
-            "snr_db": min(denoised),
+            "snr_db": float(np.min(denoised)),  # unlike Python's, NumPy's min and max keep a NaN
             "snr_per_step": denoised,
             "output_snr_per_step": [snr_db(*pair) for pair in pairs],
-            "relative_error": max(relative_error(*pair) for pair in pairs),
+            "relative_error": float(np.max([relative_error(*pair) for pair in pairs])),
         }
 
 
@@ -211,6 +215,15 @@ def _failure(precision: str, snr: float, error: float, threshold: float) -> str 
     if precision == "float32":
         return None if error <= threshold else f"relative error {error:.1e} is over {threshold:.1e}"
     return None if snr >= threshold else f"SNR {snr:.1f} dB is under {threshold:.1f} dB"
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None for numbers that JSON lacks: the SNR of a file that is equal to the bit."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def snr_db(reference: np.ndarray, found: np.ndarray) -> float:

@@ -59,9 +59,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tfdiff' has no attribute {name!r}")
     module = _LAZY[name]
     value = (
-        importlib.import_module(f"tfdiff.{name}")
-        if module is None
-        else getattr(importlib.import_module(module), name)
+        importlib.import_module(f"tfdiff.{name}") if module is None else getattr(importlib.import_module(module), name)
     )
     globals()[name] = value
     return value

@@ -120,7 +120,7 @@ def test_refuses_a_network_that_folds_to_another_function(tmp_path: Path, denois
 
 
 def test_directories_without_a_bundle_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no bundle.json"):
+    with pytest.raises(UsageError, match=r"no bundle\.json"):
         Bundle.load(tmp_path)
     (tmp_path / "bundle.json").write_text("{")
     with pytest.raises(UsageError, match="damaged"):

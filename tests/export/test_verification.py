@@ -17,7 +17,7 @@ from tfdiff.export.verification import relative_error, snr_db
 
 @pytest.fixture(scope="module")
 def verification(exported: Bundle) -> Verification:
-    result = verify(exported.directory, num_images=10, layers=PRUNED)
+    result = verify(exported.directory, num_images=10, layers=PRUNED, allow_failures=True)
     (exported.directory / "verify.json").unlink()  # other tests look at the directory
     return result
 
@@ -27,6 +27,7 @@ def verification(exported: Bundle) -> Verification:
 def test_parity(verification: Verification, signature: str, fmt: str) -> None:
     (report,) = [report for report in verification.files if report.name == f"{signature}_{fmt}"]
     floor = {"float32": 100.0, "float16": 50.0, "dynamic": 25.0, "int8": 18.0}[fmt.split(".")[0]]
+    assert report.error is None
     assert report.snr_db > floor
     if fmt.startswith("float32"):
         assert report.relative_error < (1e-4 if signature == "denoise" else 1e-3)
@@ -56,7 +57,7 @@ def two_files(exported: Bundle, tmp_path: Path) -> Bundle:
 
 
 def test_file_below_its_threshold_is_named_after_all_were_measured(two_files: Bundle) -> None:
-    with pytest.raises(ExportError, match="1 of 2 files failed.*sample_int8.tflite: SNR .* under 90.0 dB") as error:
+    with pytest.raises(ExportError, match=r"1 of 2 files failed.*sample_int8\.tflite: SNR .* under 90\.0 dB") as error:
         verify(two_files.directory, num_images=5, thresholds={"sample_int8": 90.0})
     assert "denoise_float32" not in str(error.value)
     written = json.loads((two_files.directory / "verify.json").read_text())
@@ -90,4 +91,4 @@ def test_figures_of_known_signals() -> None:
     assert snr_db(reference, reference) == np.inf
     # Error of a tenth of the signal in amplitude is 20 dB.
     assert snr_db(reference, 1.1 * reference) == pytest.approx(20.0)
-    assert relative_error(reference, reference + [0.0, 1.0]) == pytest.approx(0.25)
+    assert relative_error(reference, reference + np.asarray([0.0, 1.0])) == pytest.approx(0.25)

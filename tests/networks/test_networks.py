@@ -100,7 +100,9 @@ def test_folded_is_plain_float32_with_fixed_batch_and_equal(build):
 
 
 @every_network
-@pytest.mark.parametrize(("size", "channels", "message"), [(7, 3, "image_size=7 does not divide"), (16, 2, "channels=2")])
+@pytest.mark.parametrize(
+    ("size", "channels", "message"), [(7, 3, "image_size=7 does not divide"), (16, 2, "channels=2")]
+)
 def test_unfit_image_shapes_are_refused(build, size, channels, message):
     with pytest.raises(UsageError, match=message):
         build(size, channels)

@@ -104,6 +104,7 @@ def test_killed_and_resumed_equals_unbroken(unbroken: Path, tmp_path: Path, stag
         {
             "network.type": "unet",
             "network.widths": [8, 16],
+            "network.blocks": 1,
             "network.attention": [4],
             "network.groups": 4,
             "train.jit_compile": False,

@@ -13,9 +13,7 @@ from tfdiff.training import precision
 
 def tiny_network(policy="float32", classes=3, size=8):
     with precision(policy):
-        return networks.edge_unet(
-            size, 1, classes, widths=(8, 16), blocks=1, embedding_width=16, noise_channels=8
-        )
+        return networks.edge_unet(size, 1, classes, widths=(8, 16), blocks=1, embedding_width=16, noise_channels=8)
 
 
 def tiny_model(policy="float32", *, jit_compile=False, learning_rate=0.01, classes=3, optimizer=None, **kwargs):

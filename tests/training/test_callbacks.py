@@ -25,9 +25,7 @@ from tfdiff.training import (
 
 
 def sparse_model(policy):
-    sparse = sparsity.sparsify(
-        tiny_model(policy), sparsity.MagnitudePruning.polynomial(0.6, 12, end=0.75, frequency=2)
-    )
+    sparse = sparsity.sparsify(tiny_model(policy), sparsity.MagnitudePruning.polynomial(0.6, 12, end=0.75, frequency=2))
     sparse.compile(keras.optimizers.Adam(0.01, jit_compile=False))
     return sparse
 
@@ -47,7 +45,12 @@ def test_resumed_equals_unbroken(make, policy, tmp_path):
     step = checkpoint.restore(resumed)
     assert step == 4
     resumed.fit(
-        tiny_batches(start_step=step), steps_per_epoch=4, epochs=3, initial_epoch=step // 4, verbose=0, callbacks=[checkpoint]
+        tiny_batches(start_step=step),
+        steps_per_epoch=4,
+        epochs=3,
+        initial_epoch=step // 4,
+        verbose=0,
+        callbacks=[checkpoint],
     )
     assert int(resumed.step) == 12
     for ours, theirs in zip(resumed.get_weights(), unbroken.get_weights(), strict=True):
@@ -93,7 +96,9 @@ def test_nan_ends_training_with_advice():
     model = tiny_model()
     weights = model.network.get_weights()
     model.network.set_weights([np.full_like(weight, np.nan) for weight in weights])
-    with pytest.raises(TrainingError, match=r"loss became nan at step 1 \(learning rate 0.01, float32\): lower the learning rate"):
+    with pytest.raises(
+        TrainingError, match=r"loss became nan at step 1 \(learning rate 0.01, float32\): lower the learning rate"
+    ):
         model.fit(tiny_batches(), steps_per_epoch=3, verbose=0, callbacks=[StopOnNaN()])
 
 

@@ -1,5 +1,8 @@
 """`DiffusionModel` behaves as a Keras model, in every precision, with and without XLA."""
 
+import json
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -186,6 +189,12 @@ def test_load_model_names_the_file_and_the_fault(tmp_path):
         load_model(str(broken))
     with pytest.raises(ModelError, match=r"missing\.keras cannot be loaded"):
         load_model(str(tmp_path / "missing.keras"))
+    with zipfile.ZipFile(tmp_path / "modern.keras", "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.1"}))
+    with pytest.raises(
+        ModelError, match=r"modern\.keras was saved by Keras 3\.15\.1; tfdiff and TF-MOT work on Keras 2"
+    ):
+        load_model(str(tmp_path / "modern.keras"))
     tiny_network().save(tmp_path / "network.keras")
     with pytest.raises(ModelError, match=r"holds a Functional, not a tfdiff\.DiffusionModel"):
         load_model(str(tmp_path / "network.keras"))

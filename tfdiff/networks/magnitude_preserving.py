@@ -136,9 +136,7 @@ class MPDepthwiseConv2D(_MagnitudePreserving, keras.layers.DepthwiseConv2D):
 
     fan_in_axes = (0, 1)
 
-    def __init__(
-        self, kernel_size: Any, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, kernel_size: Any, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any) -> None:
         kwargs.setdefault("depthwise_initializer", keras.initializers.RandomNormal(stddev=1.0))
         kwargs.setdefault("depthwise_constraint", UnitVariance(self.fan_in_axes))
         kwargs.setdefault("use_bias", False)
@@ -177,9 +175,7 @@ class MPDense(_MagnitudePreserving, keras.layers.Dense):
 
     fan_in_axes = (0,)
 
-    def __init__(
-        self, units: int, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, units: int, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any) -> None:
         kwargs.setdefault("kernel_initializer", keras.initializers.RandomNormal(stddev=1.0))
         kwargs.setdefault("kernel_constraint", UnitVariance(self.fan_in_axes))
         kwargs.setdefault("use_bias", False)

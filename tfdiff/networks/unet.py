@@ -82,7 +82,9 @@ def unet(
             x = keras.layers.Conv2D(widths[level], 3, padding="same", name=f"up{level}_conv")(x)
     x = _normalized_silu(x, groups, "head")
     # Zero-initialized: an untrained network predicts F = 0. Float32, as the loss and the sampler are.
-    output = keras.layers.Conv2D(channels, 3, padding="same", kernel_initializer="zeros", name="head", dtype="float32")(x)
+    output = keras.layers.Conv2D(channels, 3, padding="same", kernel_initializer="zeros", name="head", dtype="float32")(
+        x
+    )
     inputs = [image, noise] + ([label] if label is not None else [])
     return keras.Model(inputs, output, name=name)
 

@@ -91,6 +91,7 @@ class SparseDiffusionModel(DiffusionModel):
         for layer in self.pruned_layers:
             layer.apply_mask()
             average = kernel_of(self.ema_network.get_layer(layer.layer.name))
+            assert average is not None
             for _, mask, _ in layer.pruning_vars:
                 average.assign(average * mask)
         return logs
@@ -151,9 +152,7 @@ def selections(model: DiffusionModel, policy: PruningPolicy | None = None) -> li
     if not isinstance(model, SparseDiffusionModel):
         return decided
     wrapped = {layer.layer.name for layer in model.pruned_layers}
-    return [
-        Selection(s.layer, s.weights, "" if s.layer in wrapped else s.reason or "not wrapped") for s in decided
-    ]
+    return [Selection(s.layer, s.weights, "" if s.layer in wrapped else s.reason or "not wrapped") for s in decided]
 
 
 def _inner(layer: keras.layers.Layer) -> keras.layers.Layer | None:

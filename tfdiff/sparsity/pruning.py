@@ -65,7 +65,9 @@ class MagnitudePruning:
         last = int(steps * end)
         frequency = frequency or max(1, last // 50)
         # The last mask comes at a multiple of `frequency`: let the schedule end there, at its target.
-        schedule = PolynomialDecay(initial_sparsity, sparsity, 0, max(last // frequency * frequency, 1), frequency=frequency)
+        schedule = PolynomialDecay(
+            initial_sparsity, sparsity, 0, max(last // frequency * frequency, 1), frequency=frequency
+        )
         check_reaches_target(schedule, steps)
         return cls(schedule, policy or PruningPolicy())
 
@@ -129,9 +131,11 @@ def check_reaches_target(schedule: PruningSchedule, steps: int, first_step: int 
     if target and not reached >= target - _TOLERANCE:
         found = "no mask at all" if np.isnan(reached) else f"{reached:.1%}"
         settings = ", ".join(
-            f"{name}={getattr(schedule, name)}" for name in ("begin_step", "end_step", "frequency") if hasattr(schedule, name)
+            f"{name}={getattr(schedule, name)}"
+            for name in ("begin_step", "end_step", "frequency")
+            if hasattr(schedule, name)
         )
         raise UsageError(
-            f"pruning target {target:.0%} cannot be reached in {steps} training steps: the schedule ({settings}) gets to "
-            f"{found}. Train for more steps, end the schedule earlier, or prune more often."
+            f"pruning target {target:.0%} cannot be reached in {steps} training steps: the schedule ({settings}) "
+            f"gets to {found}. Train for more steps, end the schedule earlier, or prune more often."
         )

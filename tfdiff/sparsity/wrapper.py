@@ -43,7 +43,11 @@ class PruneLowMagnitude(pruning_wrapper.PruneLowMagnitude):
         """One training step of TF-MOT's wrapper: count, update the mask if it is due, apply it."""
         self.pruning_step.assign_add(1)
         with tf.control_dependencies(
-            [tf.debugging.assert_greater_equal(self.pruning_step, tf.constant(1, tf.int64), self._PRUNE_CALLBACK_ERROR_MSG)]
+            [
+                tf.debugging.assert_greater_equal(
+                    self.pruning_step, tf.constant(1, tf.int64), self._PRUNE_CALLBACK_ERROR_MSG
+                )
+            ]
         ):
             self.pruning_obj.conditional_mask_update()
         self.apply_mask()

@@ -56,7 +56,8 @@ class Checkpoint(keras.callbacks.Callback):
         except (tf.errors.OpError, AssertionError, ValueError) as error:
             raise TrainingError(
                 f"checkpoint {manager.latest_checkpoint} does not fit this model or is damaged "
-                f"({str(error).splitlines()[0]}): delete {self.directory} to begin anew, or restore the settings it was made with."
+                f"({str(error).splitlines()[0]}): delete {self.directory} to begin anew, or restore the settings that "
+                "it was made with."
             ) from error
         return int(model.step)
 
@@ -170,8 +171,8 @@ class StopOnNaN(keras.callbacks.Callback):
         if policy == "mixed_float16":
             advice += ", or use mixed_bfloat16, whose range is float32's"
         raise TrainingError(
-            f"loss became {loss} at step {int(self.model.step)} (learning rate {_learning_rate(self.model.optimizer):.3g}, "
-            f"{policy}): {advice}; the last checkpoint is from before."
+            f"loss became {loss} at step {int(self.model.step)} (learning rate "
+            f"{_learning_rate(self.model.optimizer):.3g}, {policy}): {advice}; the last checkpoint is from before."
         )
 
 

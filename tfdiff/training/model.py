@@ -66,7 +66,7 @@ class DiffusionModel(keras.Model):
         self.network = networks.check_network(network)
         self.ema_network = networks.rebuild(network, _without_wrapper)
         self.ema_network.trainable = False
-        self._config = {
+        self._config: dict[str, Any] = {
             "parameterization": parameterization,
             "sigma_data": sigma_data,
             "noise_levels": noise_levels,
@@ -142,8 +142,8 @@ class DiffusionModel(keras.Model):
             kernel = getattr(layer, "kernel", None)
             if kernel is not None and 0.2 < np.mean(np.asarray(kernel) == 0) < 1:
                 raise ModelError(
-                    f"layer {layer.name!r} has {np.mean(np.asarray(kernel) == 0):.0%} zeros and no mask, so training would "
-                    "fill them: train sparsity.sparsify(model, sparsity.FixedMask()), which keeps them."
+                    f"layer {layer.name!r} has {np.mean(np.asarray(kernel) == 0):.0%} zeros and no mask, so training "
+                    "would fill them: train sparsity.sparsify(model, sparsity.FixedMask()), which keeps them."
                 )
         return super().fit(x, y, **kwargs)
 
@@ -205,9 +205,7 @@ class DiffusionModel(keras.Model):
         noise = diffusion.stateless_normal(tf.shape(images), noise_seed)
         noisy = diffusion.add_noise(images, noise, sigma)
         denoised = denoiser(noisy, sigma, labels, training=training)
-        return tf.reduce_mean(
-            diffusion.denoising_loss(denoised, images, sigma, self.weighting, self.sigma_data)
-        )
+        return tf.reduce_mean(diffusion.denoising_loss(denoised, images, sigma, self.weighting, self.sigma_data))
 
     def _check_data(self, x: Any, y: Any) -> None:
         """Refuse data whose shapes are known and wrong, before TensorFlow traces a step with it."""
@@ -258,13 +256,13 @@ def load_model(path: str) -> DiffusionModel:
     """Load a model saved with `DiffusionModel.save`.
 
     Raises:
-        ModelError: when the file is missing, damaged or of another kind.
+        ModelError: when the file is missing, damaged, of Keras 3 or of another kind.
     """
     version = _keras_version(path)
     if version and not version.startswith("2."):
         raise ModelError(
-            f"{path} was saved by Keras {version}, but tfdiff works on Keras 2: build its network with "
-            "`import tf_keras as keras` and train it as a tfdiff.DiffusionModel."
+            f"{path} was saved by Keras {version}; tfdiff and TF-MOT work on Keras 2: build and save the model with "
+            "`import tf_keras as keras` (or TF_USE_LEGACY_KERAS=1)."
         )
     try:
         model = keras.models.load_model(path)
@@ -277,10 +275,10 @@ def load_model(path: str) -> DiffusionModel:
 
 
 def _keras_version(path: str) -> str | None:
-    """The Keras that saved `path`, where the file says."""
+    """The version of Keras that saved a .keras file; None where the file does not tell."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return json.loads(archive.read("metadata.json"))["keras_version"]
+            return json.loads(archive.read("metadata.json")).get("keras_version")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
         return None
 
@@ -292,7 +290,7 @@ def _without_wrapper(layer: keras.layers.Layer) -> keras.layers.Layer | None:
 
 def _paired_weights(network: keras.Model, average: keras.Model) -> list[tuple[tf.Variable, tf.Variable]]:
     """(weight, its average) of every layer, wrapped or not."""
-    pairs = []
+    pairs: list[tuple[tf.Variable, tf.Variable]] = []
     for layer in network.layers:
         inner = networks.unwrapped(layer)
         pairs.extend(zip(inner.weights, average.get_layer(inner.name).weights, strict=True))

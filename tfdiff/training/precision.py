@@ -48,6 +48,4 @@ def resolve_jit_compile(setting: bool | str, network: keras.Model) -> bool | Non
         return None
     if tf.config.list_logical_devices("GPU"):
         return True
-    return not any(
-        isinstance(networks.unwrapped(layer), keras.layers.DepthwiseConv2D) for layer in network.layers
-    )
+    return not any(isinstance(networks.unwrapped(layer), keras.layers.DepthwiseConv2D) for layer in network.layers)
