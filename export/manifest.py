@@ -134,13 +134,21 @@ class Bundle:
         return Sampling(**self.manifest["sampling"])
 
     def denoiser(self) -> Denoiser:
-        """The float32 Keras network that the files were made from, as a denoiser."""
+        """The float32 Keras network that the files were made from, as a denoiser.
+
+        Raises:
+            UsageError: when it is missing or damaged.
+        """
         import tf_keras as keras
 
         import tfdiff.networks  # noqa: F401  registers the layers that the network may have
         from tfdiff.diffusion import Denoiser
 
-        network = keras.models.load_model(self.directory / NETWORK, compile=False)
+        path = self.directory / NETWORK
+        try:
+            network = keras.models.load_model(path, compile=False)
+        except Exception as error:  # Keras raises whatever its reader met: OSError, KeyError, zipfile and h5py errors
+            raise UsageError(f"{path} cannot be loaded (missing or damaged): export again.") from error
         return Denoiser(network, self.manifest["parameterization"], self.manifest["sigma_data"])
 
 

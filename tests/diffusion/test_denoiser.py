@@ -134,9 +134,7 @@ def test_one_hot_labels():
     np.testing.assert_array_equal(tensor, expected)
 
 
-@pytest.mark.parametrize(
-    ("labels", "found"), [([0, 3], "contain 3"), ([-2], "contain -2"), ([0.5], "dtype float64")]
-)
+@pytest.mark.parametrize(("labels", "found"), [([0, 3], "contain 3"), ([-2], "contain -2"), ([0.5], "dtype float64")])
 def test_bad_labels_are_refused(labels: list, found: str):
     with pytest.raises(ValueError, match=found):
         one_hot_labels(labels, 3)

@@ -10,9 +10,7 @@ SIGMA_DATA = 0.5
 LEVELS = np.geomspace(0.002, 80, 9)
 
 
-@pytest.mark.parametrize(
-    ("weighting", "parameterization"), [("edm", "edm"), ("uniform", "x0"), ("snr", "eps")]
-)
+@pytest.mark.parametrize(("weighting", "parameterization"), [("edm", "edm"), ("uniform", "x0"), ("snr", "eps")])
 def test_weight_turns_the_error_of_x0_into_that_of_the_network(weighting: str, parameterization: str):
     """D - x0 = c_out (F - target), so a plain squared error of F is the weight 1 / c_out^2."""
     _, c_out, _ = get_parameterization(parameterization).coefficients(LEVELS, SIGMA_DATA)

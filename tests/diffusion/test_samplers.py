@@ -222,9 +222,7 @@ def test_defaults():
     assert is_deterministic("heun")
 
 
-@pytest.mark.parametrize(
-    "levels", [[1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 1.0, 0.0], [0.0], [[1.0, 0.0]], [math.nan, 0.0]]
-)
+@pytest.mark.parametrize("levels", [[1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 1.0, 0.0], [0.0], [[1.0, 0.0]], [math.nan, 0.0]])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_table_that_does_not_fall_to_zero_is_refused(name: str, levels: list):
     with pytest.raises(ValueError, match="sigmas="):

@@ -44,9 +44,7 @@ def test_float32_tensors_follow_the_float64_quantiles(name: str):
 def test_karras_is_edm_equation_5():
     sigma_min, sigma_max, rho, num_steps = 0.002, 80, 7, 18
     i = np.arange(num_steps)
-    expected = (
-        sigma_max ** (1 / rho) + i / (num_steps - 1) * (sigma_min ** (1 / rho) - sigma_max ** (1 / rho))
-    ) ** rho
+    expected = (sigma_max ** (1 / rho) + i / (num_steps - 1) * (sigma_min ** (1 / rho) - sigma_max ** (1 / rho))) ** rho
     np.testing.assert_allclose(get_schedule("karras").table(num_steps)[:-1], expected, rtol=1e-12)
 
 

@@ -128,3 +128,10 @@ def test_directories_without_a_bundle_are_named(tmp_path: Path) -> None:
     (tmp_path / "bundle.json").write_text('{"version": 99}')
     with pytest.raises(UsageError, match="version 99"):
         Bundle.load(tmp_path)
+
+
+def test_damaged_network_is_named(exported: Bundle, tmp_path: Path) -> None:
+    content = (exported.directory / "network.keras").read_bytes()
+    (tmp_path / "network.keras").write_bytes(content[: len(content) // 2])
+    with pytest.raises(UsageError, match=r"network\.keras"):
+        Bundle(tmp_path, exported.manifest).denoiser()

@@ -12,7 +12,7 @@ import pytest
 from tests.export.conftest import PRUNED, SAMPLING
 from tfdiff.errors import ExportError, UsageError
 from tfdiff.export import FORMATS, Bundle, Verification, verify
-from tfdiff.export.verification import relative_error, snr_db
+from tfdiff.export.verification import relative_error
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,6 @@ def test_unknown_names_are_refused(two_files: Bundle) -> None:
         verify(two_files.directory, layers=["nowhere"])
 
 
-def test_figures_of_known_signals() -> None:
+def test_relative_error_of_a_known_signal() -> None:
     reference = np.asarray([3.0, -4.0])
-    assert snr_db(reference, reference) == np.inf
-    # Error of a tenth of the signal in amplitude is 20 dB.
-    assert snr_db(reference, 1.1 * reference) == pytest.approx(20.0)
     assert relative_error(reference, reference + np.asarray([0.0, 1.0])) == pytest.approx(0.25)

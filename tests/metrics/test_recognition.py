@@ -161,8 +161,6 @@ def nan_in_image_3() -> np.ndarray:
         (to_float(IMAGES), LABELS - 1, "labels contain -1: give 0 to 2"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(
-    recogniser: Recogniser, images: np.ndarray, labels: np.ndarray, found: str
-):
+def test_what_cannot_be_judged_is_refused(recogniser: Recogniser, images: np.ndarray, labels: np.ndarray, found: str):
     with pytest.raises(ValueError, match=found):
         recogniser.recognised(images, labels)

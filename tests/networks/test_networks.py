@@ -60,6 +60,7 @@ def test_output_is_float32_and_close_in_every_precision(build, policy):
     assert np.abs(output.numpy() - expected).max() <= tolerance * np.abs(expected).max()
 
 
+@pytest.mark.slow
 @every_network
 def test_xla_agrees(build):
     network = randomize(build())

@@ -99,6 +99,7 @@ def test_save_and_load_keep_zeros_masks_and_step(trained, tmp_path):
     assert fractions(loaded) == pytest.approx([TARGET, TARGET], abs=0.005)
 
 
+@pytest.mark.slow
 def test_model_checkpoint_before_the_pruning_callback_saves_zeros(tmp_path):
     model = sparse_model()
     path = tmp_path / "weights.keras"
@@ -106,6 +107,7 @@ def test_model_checkpoint_before_the_pruning_callback_saves_zeros(tmp_path):
     assert fractions(load_model(str(path))) == pytest.approx([TARGET, TARGET], abs=0.005)
 
 
+@pytest.mark.slow
 def test_restored_wrappers_all_keep_their_step(tmp_path):
     model = sparse_model()
     model.fit(tiny_batches(), steps_per_epoch=STEPS, verbose=0, callbacks=[Checkpoint(tmp_path)])
@@ -174,6 +176,7 @@ def test_a_policy_that_selects_nothing_is_refused():
         sparsity.sparsify(tiny_model(), sparsity.MagnitudePruning.polynomial(0.5, 10, policy=policy))
 
 
+@pytest.mark.slow
 def test_constant_schedule_works_as_tfmot_defines_it():
     schedule = sparsity.ConstantSparsity(0.5, begin_step=1, frequency=1)
     model = sparsity.sparsify(tiny_model(), sparsity.MagnitudePruning(schedule))

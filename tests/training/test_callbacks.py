@@ -92,13 +92,18 @@ def test_history_keeps_rows_before_the_step_and_drops_those_that_run_again(tmp_p
     assert rows[1]["learning_rate"] == pytest.approx(0.01)
 
 
-def test_nan_ends_training_with_advice():
-    model = tiny_model()
+@pytest.mark.parametrize(
+    ("policy", "advice"),
+    [
+        ("float32", r"float32\): lower the learning rate"),
+        ("mixed_float16", r"mixed_float16\): .* or use mixed_bfloat16"),
+    ],
+)
+def test_nan_ends_training_with_advice(policy, advice):
+    model = tiny_model(policy)
     weights = model.network.get_weights()
     model.network.set_weights([np.full_like(weight, np.nan) for weight in weights])
-    with pytest.raises(
-        TrainingError, match=r"loss became nan at step 1 \(learning rate 0.01, float32\): lower the learning rate"
-    ):
+    with pytest.raises(TrainingError, match=rf"loss became nan at step 1 \(learning rate 0.01, {advice}"):
         model.fit(tiny_batches(), steps_per_epoch=3, verbose=0, callbacks=[StopOnNaN()])
 
 

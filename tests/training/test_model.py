@@ -98,6 +98,7 @@ def test_label_dropout_drops_that_share(dropout):
     np.testing.assert_array_equal(seen[0][rows == 1].argmax(1), labels.numpy()[rows == 1])
 
 
+@pytest.mark.slow
 def test_steps_per_execution_changes_nothing():
     weights = []
     for steps_per_execution in (1, 3):
@@ -146,6 +147,7 @@ def test_trained_model_draws_the_class_that_is_asked_for():
     assert (brightness.argmax(axis=1) == labels).mean() >= 0.9
 
 
+@pytest.mark.slow
 def test_one_denoising_loss_whatever_the_replicas():
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     with strategy.scope():

@@ -93,9 +93,7 @@ class Denoiser:
         # A batch known while tracing keeps BROADCAST_TO and SHAPE, which delegates refuse, out of files.
         batch = tf.shape(x)[0] if x.shape[0] is None else x.shape[0]
         if np.ndim(sigma) == 0 and not tf.is_tensor(sigma):
-            c_skip, c_out, c_in = map(
-                float, self.parameterization.coefficients(np.float64(sigma), self.sigma_data)
-            )
+            c_skip, c_out, c_in = map(float, self.parameterization.coefficients(np.float64(sigma), self.sigma_data))
             embedding = noise_embedding(sigma, self.noise_channels)
             embedding = tf.constant(np.broadcast_to(embedding, (x.shape[0] or 1, self.noise_channels)))
             if x.shape[0] is None:

@@ -171,11 +171,7 @@ def get_sampler(name: str) -> Callable[..., Any]:
 def sampler_options(name: str) -> dict[str, float]:
     """The options of a sampler and their defaults, such as {"eta": 1.0}; ValueError for an unknown name."""
     parameters = inspect.signature(get_sampler(name)).parameters.values()
-    return {
-        p.name: p.default
-        for p in parameters
-        if p.kind is p.KEYWORD_ONLY and p.name not in ("callback", "seed")
-    }
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in ("callback", "seed")}
 
 
 def takes_seed(name: str) -> bool:

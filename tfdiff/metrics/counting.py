@@ -73,9 +73,7 @@ def count(network: keras.Model) -> Counts:
     check_network(network)
     image_shape = tuple(network.inputs[0].shape[1:])
     if None in image_shape:
-        raise ModelError(
-            f"network {network.name!r} takes images of shape {image_shape}: fix the size to count MACs."
-        )
+        raise ModelError(f"network {network.name!r} takes images of shape {image_shape}: fix the size to count MACs.")
     macs = dict.fromkeys((layer.name for layer in network.layers), 0)
     # The network's own nodes: a layer also carries those of other models that share it.
     for nodes in network._nodes_by_depth.values():

@@ -29,8 +29,7 @@ def snr_db(reference: Any, candidate: Any) -> float:
     # No broadcasting: a file that lost an axis must not pass.
     if signal.shape != other.shape or signal.size == 0:
         raise UsageError(
-            f"candidate has shape {other.shape}, reference {signal.shape}: "
-            "give two non-empty arrays of one shape."
+            f"candidate has shape {other.shape}, reference {signal.shape}: give two non-empty arrays of one shape."
         )
     if not np.isfinite(signal).all():
         raise UsageError("reference holds NaN or infinity: nothing compares with it; check the model.")

@@ -141,9 +141,7 @@ class Recogniser:
             raise DataError(f"images have dtype {images.dtype}: give floats in [-1, 1].")
         broken = np.flatnonzero(~np.isfinite(images).all(axis=(1, 2, 3)))
         if len(broken):
-            raise DataError(
-                f"images: {len(broken)} hold NaN or infinity, first in image {broken[0]}: check the model."
-            )
+            raise DataError(f"images: {len(broken)} hold NaN or infinity, first in image {broken[0]}: check the model.")
         low, high = float(images.min()), float(images.max())
         if low < -1 or high > 1:
             raise DataError(f"images lie in [{low:.4g}, {high:.4g}]: scale or clip them to [-1, 1].")

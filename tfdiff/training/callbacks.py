@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -166,7 +165,8 @@ class StopOnNaN(keras.callbacks.Callback):
         loss = float((logs or {}).get("loss", 0.0))
         if math.isfinite(loss):
             return
-        policy = self.model.network.layers[-2].dtype_policy.name
+        policies = {layer.dtype_policy.name for layer in self.model.network.layers} - {"float32"}
+        policy = policies.pop() if policies else "float32"
         advice = "lower the learning rate, lengthen the warm-up or clip gradients (global_clipnorm=1)"
         if policy == "mixed_float16":
             advice += ", or use mixed_bfloat16, whose range is float32's"
@@ -231,13 +231,12 @@ def standard_callbacks(
     """The callbacks of a run in `directory`: (the checkpoint, to restore from; all of them, for `fit`)."""
     directory = Path(directory)
     checkpoint = Checkpoint(directory / "checkpoints")
-    # TensorFlow 2.21 no longer brings the tensorboard package, which its summaries need.
-    log_dir = directory / "tensorboard" if importlib.util.find_spec("tensorboard") else None
+    log_dir = directory / "tensorboard"
     return checkpoint, [
         StopOnNaN(),
         History(directory / "history.json"),
-        *([keras.callbacks.TensorBoard(str(log_dir), write_graph=False)] if log_dir else []),
-        SampleGrid(directory / "samples", sampling, every=sample_every, log_dir=log_dir and log_dir / "samples"),
+        keras.callbacks.TensorBoard(str(log_dir), write_graph=False),
+        SampleGrid(directory / "samples", sampling, every=sample_every, log_dir=log_dir / "samples"),
         checkpoint,
         Progress(total_steps, description),
     ]
