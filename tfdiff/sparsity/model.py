@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 class SparsityMethod(Protocol):
     """What `sparsify` needs: which layers, on which schedule, in which wrapper."""
 
-    policy: PruningPolicy
+    @property
+    def policy(self) -> PruningPolicy: ...
 
     @property
     def schedule(self) -> PruningSchedule: ...

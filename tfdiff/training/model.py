@@ -160,10 +160,11 @@ class DiffusionModel(keras.Model):
         """One step: draw noise levels and noise, denoise, weigh the error, update weights and average."""
         images, labels = self._unpack(data)
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        seed = tf.random.experimental.stateless_fold_in(
-            tf.stack([tf.constant(self.seed, tf.int64), self.step]), tf.cast(replica, tf.int64)
+        # One algorithm for all: left to itself, XLA picks another and trains on other noise.
+        seed = tf.random.fold_in(
+            tf.stack([tf.constant(self.seed, tf.int64), self.step]), tf.cast(replica, tf.int64), alg="philox"
         )
-        level_seed, noise_seed, drop_seed = tf.unstack(tf.random.split(seed, 3))
+        level_seed, noise_seed, drop_seed = tf.unstack(tf.random.split(seed, 3, alg="philox"))
         if labels is not None and self.label_dropout:
             kept = diffusion.stateless_uniform([tf.shape(labels)[0], 1], drop_seed) >= self.label_dropout
             labels *= tf.cast(kept, labels.dtype)
@@ -183,7 +184,7 @@ class DiffusionModel(keras.Model):
         images, labels = self._unpack(data)
         # The tracker was reset when `evaluate` began, so its count is the number of batches seen since.
         batch_index = tf.cast(self.loss_tracker.count, tf.int64)
-        seeds = tf.random.split(tf.stack([tf.constant(self.seed, tf.int64), -1 - batch_index]), 2)
+        seeds = tf.random.split(tf.stack([tf.constant(self.seed, tf.int64), -1 - batch_index]), 2, alg="philox")
         self.loss_tracker.update_state(self._loss(self.denoiser(), images, labels, seeds[0], seeds[1], training=False))
         return {"loss": self.loss_tracker.result()}
 
