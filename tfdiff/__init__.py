@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 def _settle_keras() -> None:
     """Choose Keras 2 for this process, or raise where Keras 3 has already been chosen."""
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
     tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is None:
-        chosen = os.environ["TF_USE_LEGACY_KERAS"].lower() in ("1", "true")
-    else:
-        # `tf.keras` is a lazy loader: asking for a class loads whichever Keras the variable names now.
-        chosen = tensorflow.keras.Model.__module__.startswith("tf_keras.")
-    if not chosen:
+    # `tf.keras` is a lazy loader: asking for a class loads the Keras that the variable names now, unless it was
+    # loaded before.
+    if tensorflow is not None and not tensorflow.keras.Model.__module__.startswith("tf_keras."):
         raise ImportError(
             "tfdiff needs Keras 2 (tf_keras), but Keras 3 is in use as tf.keras: import tfdiff before "
             "tf.keras is used, or set the environment variable TF_USE_LEGACY_KERAS=1 before starting Python."

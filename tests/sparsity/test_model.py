@@ -63,6 +63,9 @@ def test_sparsify_starts_from_the_same_function():
     sparse = sparse_model(model=dense)
     labels = [0, 1, 2]
     np.testing.assert_array_equal(sparse.sample(labels), dense.sample(labels))
+    for ema in (False, True):
+        x, rows = np.ones((3, 8, 8, 1), "float32"), np.eye(3, dtype="float32")
+        np.testing.assert_array_equal(sparse.denoiser(ema=ema)(x, 0.7, rows), dense.denoiser(ema=ema)(x, 0.7, rows))
     assert fractions(sparse)[0] < 0.1
 
 
@@ -123,10 +126,11 @@ def test_optimizer_averages_are_refused():
         model.fit(tiny_batches(), steps_per_epoch=STEPS, verbose=0)
 
 
-def test_training_on_after_strip_is_refused_and_fixed_mask_keeps_the_zeros(trained):
-    stripped = sparsity.strip(trained)
+def test_training_on_after_strip_is_refused_and_fixed_mask_keeps_the_zeros(trained, tmp_path):
+    sparsity.strip(trained).save(tmp_path / "stripped.keras")
+    stripped = load_model(str(tmp_path / "stripped.keras"))
     stripped.compile("adam")
-    with pytest.raises(ModelError, match="zeros and no mask, so training would fill them"):
+    with pytest.raises(ModelError, match="would fill them: train sparsity"):
         stripped.fit(tiny_batches(), steps_per_epoch=1, verbose=0)
     again = sparsity.sparsify(stripped, sparsity.FixedMask())
     again.compile(keras.optimizers.Adam(0.01, jit_compile=False))
@@ -135,6 +139,33 @@ def test_training_on_after_strip_is_refused_and_fixed_mask_keeps_the_zeros(train
     for old, layer in zip(before, again.pruned_layers, strict=True):
         np.testing.assert_array_equal(np.asarray(layer.layer.kernel) == 0, old == 0)
         assert not np.array_equal(np.asarray(layer.layer.kernel), old)
+
+
+def with_zeros(layer, fraction):
+    """A dense model with zeros in one layer's kernel."""
+    model = tiny_model()
+    kernel = model.network.get_layer(layer).kernel
+    flat = kernel.numpy().ravel()
+    flat[: int(fraction * flat.size)] = 0
+    kernel.assign(flat.reshape(kernel.shape))
+    return model
+
+
+def test_zeros_in_a_plain_network_are_not_filled():
+    model = with_zeros("stem", 0.5)
+    images, labels = next(iter(tiny_batches()))
+    with pytest.raises(ModelError, match="layer 'stem' has 50% zeros and no mask"):
+        model.train_on_batch(images, labels)
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5])
+def test_fixed_mask_keeps_zeros_that_no_default_policy_selects(fraction):
+    model = sparsity.sparsify(with_zeros("stem", fraction), sparsity.FixedMask())
+    assert [layer.layer.name for layer in model.pruned_layers] == ["stem"]
+    model.compile(keras.optimizers.Adam(0.01, jit_compile=False))
+    model.fit(tiny_batches(), steps_per_epoch=2, verbose=0)
+    kernel = np.asarray(model.ema_network.get_layer("stem").kernel)
+    assert np.mean(kernel == 0) == pytest.approx(fraction, abs=1 / kernel.size)
 
 
 def test_folded_network_has_the_same_zeros(trained):
@@ -163,6 +194,15 @@ def test_too_few_steps_are_refused_before_training():
     assert int(model.step) == 0
     with pytest.raises(UsageError, match="cannot be reached in 4"):
         model.fit(tiny_batches().take(4).apply(tf.data.experimental.assert_cardinality(4)), verbose=0)
+
+    images, labels = (np.concatenate(part) for part in zip(*tiny_batches().take(4).as_numpy_iterator(), strict=True))
+    with pytest.raises(UsageError, match="cannot be reached in 4"):
+        model.fit(images, labels, batch_size=8, verbose=0)
+
+
+def test_noise_is_not_that_of_the_dense_training():
+    dense = tiny_model(seed=5)
+    assert sparse_model(model=dense).seed != dense.seed
 
 
 def test_sparse_models_are_not_sparsified_again(trained):

@@ -1,6 +1,7 @@
 """Which layers are selected, and the reason given for each other one."""
 
 import pytest
+import tf_keras as keras
 
 from tfdiff import networks
 from tfdiff.sparsity import PruningPolicy
@@ -51,3 +52,21 @@ def test_every_kernel_is_reported_with_its_size(edge):
     assert sizes["down1_block0_expand"] == 24 * 72
     assert sizes["down1_block0_depthwise"] == 9 * 72
     assert sizes["down1_block0_modulation"] == 32 * 2 * 72
+
+
+def test_layers_that_tfmot_cannot_wrap_are_skipped_with_a_reason():
+    class Scaled(keras.layers.Dense):
+        """A subclass that TF-MOT's registry does not know."""
+
+    image = keras.Input((4, 4, 32), name="image")
+    noise = keras.Input((8,), name="noise_embedding")
+    shared = keras.layers.Conv2D(32, 1, name="shared")
+    x = keras.layers.Conv2D(32, 1, name="first")(image)
+    x = Scaled(32, name="subclass")(shared(shared(x)))
+    x = keras.layers.Conv2DTranspose(32, 1, name="transposed")(x)
+    network = keras.Model([image, noise], keras.layers.Conv2D(32, 1, name="last")(x))
+    found = reasons(network)
+    assert found["shared"].startswith("called in several places")
+    assert found["subclass"].startswith("Scaled is no layer of Keras")
+    assert found["transposed"] == ""
+    assert reasons(network, first_and_last=True)["first"] == ""

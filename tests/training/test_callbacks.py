@@ -107,6 +107,21 @@ def test_nan_ends_training_with_advice(policy, advice):
         model.fit(tiny_batches(), steps_per_epoch=3, verbose=0, callbacks=[StopOnNaN()])
 
 
+def test_nan_in_the_weights_after_the_last_step_is_found_before_the_checkpoint(tmp_path):
+    model = tiny_model()
+
+    class Spoil(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            model.ema_network.set_weights([np.full_like(weight, np.nan) for weight in model.ema_network.get_weights()])
+
+    callbacks = [Spoil(), StopOnNaN(), Checkpoint(tmp_path)]
+    with pytest.raises(TrainingError, match="val_loss became nan"):
+        model.fit(
+            tiny_batches(), steps_per_epoch=1, validation_data=tiny_batches().take(1), verbose=0, callbacks=callbacks
+        )
+    assert Checkpoint(tmp_path).restore(tiny_model()) == 0
+
+
 def test_sample_grid_draws_the_classes_by_column(tmp_path):
     model = tiny_model()
     sampling = diffusion.Sampling(num_steps=2)

@@ -10,7 +10,7 @@ import tf_keras as keras
 
 import tfdiff
 from tests.training.shared import tiny_batches, tiny_model, tiny_network
-from tfdiff import diffusion
+from tfdiff import diffusion, sparsity
 from tfdiff.errors import DataError, ModelError, UsageError
 from tfdiff.training import PRECISIONS, load_model, precision
 
@@ -38,19 +38,36 @@ def test_xla_and_graph_take_the_same_step():
         np.testing.assert_allclose(compiled, plain, rtol=1e-3, atol=1e-4)
 
 
-def test_loss_equals_the_formula():
-    model = tiny_model(label_dropout=0.0, weighting="edm", parameterization="edm")
-    images, labels = next(iter(tiny_batches()))
-    # The untrained network predicts F = 0, so D = c_skip x, and EDM's weight makes the loss a closed form.
-    sigma = tf.constant(np.geomspace(0.1, 5, 8), tf.float32)
-    noise = tf.random.stateless_normal(images.shape, (1, 2))
-    x = diffusion.add_noise(images, noise, sigma)
-    denoised = model([x, sigma, diffusion.one_hot_labels(labels, 3)])
-    loss = diffusion.denoising_loss(denoised, images, sigma, model.weighting, 0.5)
-    s = np.reshape(sigma, (-1, 1, 1, 1))
-    weight = (s**2 + 0.25) / (0.5 * s) ** 2
-    expected = np.mean(weight * (0.25 / (s**2 + 0.25) * x - images) ** 2, axis=(1, 2, 3))
-    np.testing.assert_allclose(loss, expected, rtol=1e-4)
+@pytest.mark.parametrize("weighting", ["edm", "uniform"])
+def test_loss_is_the_expectation_of_the_formula(weighting):
+    # The untrained network predicts F = 0, so D = c_skip·x; for images of ±1 the error's expectation is a closed form
+    # in sigma, and sigma's distribution is a log-normal whose quantiles are known.
+    model = tiny_model(weighting=weighting, noise_levels={"name": "lognormal", "p_mean": -0.5, "p_std": 0.8})
+    sigma = model.noise_levels.sigma((np.arange(4000) + 0.5) / 4000)
+    c_skip = 0.25 / (sigma**2 + 0.25)
+    weight = {"edm": (sigma**2 + 0.25) / (0.5 * sigma) ** 2, "uniform": 1.0}[weighting]
+    expected = np.mean(weight * ((c_skip - 1) ** 2 + (c_skip * sigma) ** 2))
+    measured = model.evaluate(tiny_batches(batch=64).take(40), verbose=0)
+    # 2,560 levels, stratified, of 64 pixels each.
+    assert measured == pytest.approx(expected, rel=0.02)
+    logs = model.train_step(next(iter(tiny_batches(batch=512))))
+    assert float(logs["loss"]) == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("policy", PRECISIONS)
+def test_loss_is_scaled_under_float16_alone(policy, tmp_path):
+    model = tiny_model(policy)
+    scaled = policy == "mixed_float16"
+    assert isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer) == scaled
+    model.fit(tiny_batches(), steps_per_epoch=1, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = load_model(str(tmp_path / "model.keras"))
+    assert isinstance(loaded.optimizer, keras.mixed_precision.LossScaleOptimizer) == scaled
+    sparse = sparsity.sparsify(model, sparsity.MagnitudePruning.polynomial(0.5, 10))
+    sparse.compile("adam")
+    assert isinstance(sparse.optimizer, keras.mixed_precision.LossScaleOptimizer) == scaled
+    # Noise levels and images reach the denoiser in float32 whatever the policy.
+    assert model([np.full((1, 8, 8, 1), 70_000.0), np.array([70_000.0]), np.zeros((1, 3))]).dtype == tf.float32
 
 
 def test_evaluate_is_the_same_every_time_and_scores_the_average():
@@ -148,7 +165,7 @@ def test_trained_model_draws_the_class_that_is_asked_for():
 
 
 @pytest.mark.slow
-def test_one_denoising_loss_whatever_the_replicas():
+def test_a_one_device_strategy_changes_nothing():
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     with strategy.scope():
         model = tiny_model()

@@ -25,7 +25,7 @@ _EPSILON = 1e-4
 
 
 def normalized_kernel(kernel: tf.Tensor, fan_in_axes: tuple[int, ...]) -> tf.Tensor:
-    """Scale a kernel to unit norm over `fan_in_axes`, in float32 (EDM2, eq. 66).
+    """Scale a kernel to unit norm over `fan_in_axes` (EDM2, eq. 66); the norm is computed in float32.
 
     An all-zero column stays zero; masked (pruned) entries stay exactly zero.
     """

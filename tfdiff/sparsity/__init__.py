@@ -6,7 +6,7 @@ from tensorflow_model_optimization.python.core.sparsity.keras.pruning_schedule i
     PruningSchedule,
 )
 
-from tfdiff.sparsity.model import SparseDiffusionModel, selections, sparsify, strip
+from tfdiff.sparsity.model import SparseDiffusionModel, StrippedDiffusionModel, selections, sparsify, strip
 from tfdiff.sparsity.policy import PruningPolicy, Selection
 from tfdiff.sparsity.pruning import FixedMask, MagnitudePruning, check_reaches_target, reached_sparsity
 from tfdiff.sparsity.report import LayerSparsity, layer_sparsity, pruned_fraction
@@ -23,6 +23,7 @@ __all__ = [
     "PruningSchedule",
     "Selection",
     "SparseDiffusionModel",
+    "StrippedDiffusionModel",
     "check_reaches_target",
     "layer_sparsity",
     "pruned_fraction",

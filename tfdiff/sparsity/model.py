@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -12,24 +11,19 @@ from tensorflow_model_optimization.python.core.sparsity.keras.pruning_schedule i
 
 from tfdiff import networks
 from tfdiff.errors import ModelError
-from tfdiff.sparsity.policy import PruningPolicy, Selection, kernel_of
+from tfdiff.sparsity.policy import PruningPolicy, Selection
 from tfdiff.sparsity.pruning import FixedMask, check_reaches_target
 from tfdiff.sparsity.wrapper import PruneLowMagnitude
 from tfdiff.training import DiffusionModel
 
-_log = logging.getLogger(__name__)
-
 
 class SparsityMethod(Protocol):
-    """What `sparsify` needs: which layers, on which schedule, in which wrapper."""
-
-    @property
-    def policy(self) -> PruningPolicy: ...
+    """What `sparsify` needs: which layers, on which schedule."""
 
     @property
     def schedule(self) -> PruningSchedule: ...
 
-    def wrap(self, layer: keras.layers.Layer) -> PruneLowMagnitude: ...
+    def select(self, network: keras.Model) -> list[Selection]: ...
 
 
 @keras.saving.register_keras_serializable("tfdiff")
@@ -69,10 +63,10 @@ class SparseDiffusionModel(DiffusionModel):
                 "optimizer use_ema=True writes dense averages over pruned weights at the end of fit: leave it off; "
                 "ema_network already holds the (sparse) average."
             )
-        steps = steps_per_epoch or (int(x.cardinality()) if isinstance(x, tf.data.Dataset) else -1)
-        if steps > 0:  # of a dataset of unknown length only Keras learns the end
-            schedule, taken = self.pruned_layers[0].pruning_schedule, max(int(self.pruned_layers[0].pruning_step), 0)
-            check_reaches_target(schedule, taken + steps * (epochs - initial_epoch), taken)
+        steps = steps_per_epoch or _steps_in(x, kwargs.get("batch_size"))
+        if steps:
+            taken = max(int(keras.backend.get_value(self.pruned_layers[0].pruning_step)), 0)
+            check_reaches_target(self.pruned_layers[0].pruning_schedule, taken + steps * (epochs - initial_epoch))
         given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks else []
         if not any(isinstance(callback, UpdatePruningStep) for callback in given):
             given.insert(0, UpdatePruningStep())
@@ -91,15 +85,21 @@ class SparseDiffusionModel(DiffusionModel):
         logs = super().train_step(data)
         for layer in self.pruned_layers:
             layer.apply_mask()
-            average = kernel_of(self.ema_network.get_layer(layer.layer.name))
-            assert average is not None
-            for _, mask, _ in layer.pruning_vars:
-                average.assign(average * mask)
         return logs
+
+    def _averages(self) -> list[tuple[tf.Variable, ...]]:
+        masks = {id(kernel): mask for layer in self.pruned_layers for kernel, mask, _ in layer.pruning_vars}
+        return [
+            (average, weight, masks[id(weight)]) if id(weight) in masks else (average, weight)
+            for average, weight in super()._averages()
+        ]
 
 
 def sparsify(model: DiffusionModel, method: SparsityMethod) -> SparseDiffusionModel:
     """A copy of `model` whose selected layers are wrapped for pruning. Compile and fit it as any Keras model.
+
+    `selections` tells which layers were left dense, and why. Step counter and moving average begin anew: the average
+    follows the weights closely at first, since those of the dense model are not what it should remember.
 
     Args:
         model: a trained dense model.
@@ -110,7 +110,7 @@ def sparsify(model: DiffusionModel, method: SparsityMethod) -> SparseDiffusionMo
     """
     if isinstance(model, SparseDiffusionModel):
         raise ModelError("sparsify: the model carries pruning wrappers already; train it on, or strip it first.")
-    selections = method.policy.select(model.network)
+    selections = method.select(model.network)
     chosen = {selection.layer for selection in selections if selection.pruned}
     if not chosen:
         raise ModelError(
@@ -118,14 +118,14 @@ def sparsify(model: DiffusionModel, method: SparsityMethod) -> SparseDiffusionMo
             + ("; ".join(f"{s.layer}: {s.reason}" for s in selections) or "it has no kernels")
             + ". Change the policy."
         )
-    for selection in selections:
-        if not selection.pruned:
-            _log.info("not pruned: %s (%s)", selection.layer, selection.reason)
 
     def wrap(layer: keras.layers.Layer) -> keras.layers.Layer | None:
-        return method.wrap(networks.copy_layer(layer)) if layer.name in chosen else None
+        if layer.name not in chosen:
+            return None
+        return PruneLowMagnitude(networks.copy_layer(layer), pruning_schedule=method.schedule)
 
-    config = {**model.get_config(), "network": networks.rebuild(model.network, wrap)}
+    # Steps are counted anew; with the same seed the first of them would see the noise of training's first again.
+    config = {**model.get_config(), "network": networks.rebuild(model.network, wrap), "seed": model.seed + 1}
     sparse = SparseDiffusionModel(**config)
     sparse.ema_network.set_weights(model.ema_network.get_weights())
     if isinstance(method, FixedMask):
@@ -134,26 +134,52 @@ def sparsify(model: DiffusionModel, method: SparsityMethod) -> SparseDiffusionMo
     return sparse
 
 
-def strip(model: DiffusionModel) -> DiffusionModel:
+@keras.saving.register_keras_serializable("tfdiff")
+class StrippedDiffusionModel(DiffusionModel):
+    """What `strip` makes: it samples, saves and exports, but does not train, since that would fill its zeros."""
+
+    def make_train_function(self, force: bool = False) -> Any:
+        raise ModelError(
+            "a stripped model has zeros and no mask, so training would fill them: train "
+            "sparsity.sparsify(model, sparsity.FixedMask()), which keeps them."
+        )
+
+
+def strip(model: DiffusionModel) -> StrippedDiffusionModel:
     """A copy of `model` without wrappers; its networks hold the zeros as plain weights.
 
-    It can be saved, sampled and exported, but not trained on: `fit` refuses a network with pruned kernels and
-    no masks, since it would fill them. Train on with `sparsify(stripped, FixedMask())`.
+    Train on with `sparsify(stripped, FixedMask())`.
     """
     config = {**model.get_config(), "network": networks.rebuild(model.network, _inner)}
-    stripped = DiffusionModel(**config)
+    stripped = StrippedDiffusionModel(**config)
     stripped.ema_network.set_weights(model.ema_network.get_weights())
-    stripped.step.assign(model.step)
+    stripped.step.assign(keras.backend.get_value(model.step))
     return stripped
 
 
 def selections(model: DiffusionModel, policy: PruningPolicy | None = None) -> list[Selection]:
-    """The decision about every layer: of the wrappers in place, or of `policy` for a dense model."""
+    """The decision about every layer with a kernel.
+
+    Args:
+        model: of a sparse model the wrappers in place count, and `policy` gives the reasons for the others.
+        policy: that was, or would be, used; default `PruningPolicy()`.
+    """
     decided = (policy or PruningPolicy()).select(model.network)
     if not isinstance(model, SparseDiffusionModel):
         return decided
     wrapped = {layer.layer.name for layer in model.pruned_layers}
-    return [Selection(s.layer, s.weights, "" if s.layer in wrapped else s.reason or "not wrapped") for s in decided]
+    return [
+        Selection(s.layer, s.weights, "" if s.layer in wrapped else s.reason or "not selected by its method")
+        for s in decided
+    ]
+
+
+def _steps_in(data: Any, batch_size: int | None) -> int | None:
+    """Training steps in one pass over the data; None where only Keras learns its end."""
+    if isinstance(data, tf.data.Dataset):
+        size = int(data.cardinality())
+        return size if size > 0 else None
+    return None if getattr(data, "shape", None) is None else -(-len(data) // (batch_size or 32))
 
 
 def _inner(layer: keras.layers.Layer) -> keras.layers.Layer | None:

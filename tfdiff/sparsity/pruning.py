@@ -13,9 +13,9 @@ from tensorflow_model_optimization.python.core.sparsity.keras.pruning_schedule i
     PruningSchedule,
 )
 
-from tfdiff.errors import UsageError
-from tfdiff.sparsity.policy import PruningPolicy
-from tfdiff.sparsity.wrapper import PruneLowMagnitude
+from tfdiff import networks
+from tfdiff.errors import ModelError, UsageError
+from tfdiff.sparsity.policy import LayerGraph, PruningPolicy, Selection, kernel_of, kernel_size, unprunable
 
 #: A schedule may end this far from its target: a kernel's share of zeros is a whole number of weights anyway.
 _TOLERANCE = 0.005
@@ -71,41 +71,50 @@ class MagnitudePruning:
         check_reaches_target(schedule, steps)
         return cls(schedule, policy or PruningPolicy())
 
-    def wrap(self, layer: keras.layers.Layer) -> PruneLowMagnitude:
-        """Wrap one (unbuilt) layer."""
-        return PruneLowMagnitude(layer, pruning_schedule=self.schedule)
+    def select(self, network: keras.Model) -> list[Selection]:
+        """The policy's decisions."""
+        return self.policy.select(network)
 
 
-@dataclass(frozen=True)
 class FixedMask:
     """Keeps the zeros that a network has: for training on after `strip` or after loading a sparse network.
 
-    Attributes:
-        policy: which layers.
+    Every layer with zeros in its kernel keeps them, whatever policy put them there.
     """
 
-    policy: PruningPolicy = field(default_factory=PruningPolicy)
+    #: A range of steps that training (from step 1) never meets: the mask is never computed anew.
+    schedule: PruningSchedule = ConstantSparsity(0.0, begin_step=0, end_step=0)
 
-    @property
-    def schedule(self) -> PruningSchedule:
-        # A range of steps that training (from step 1) never meets: the mask is never computed anew.
-        return ConstantSparsity(0.0, begin_step=0, end_step=0)
+    def select(self, network: keras.Model) -> list[Selection]:
+        """Layers with zeros are selected.
 
-    def wrap(self, layer: keras.layers.Layer) -> PruneLowMagnitude:
-        """Wrap one (unbuilt) layer."""
-        return PruneLowMagnitude(layer, pruning_schedule=self.schedule)
+        Raises:
+            ModelError: when a layer with zeros cannot be wrapped.
+        """
+        graph = LayerGraph(network)
+        selections = []
+        for layer in network.layers:
+            if not kernel_size(layer):
+                continue
+            zeros = float(np.mean(keras.backend.get_value(kernel_of(layer)) == 0))
+            reason = "" if 0 < zeros < 1 else "no zeros to keep" if zeros == 0 else "all zeros: an initial value"
+            unable = unprunable(layer, graph)
+            if not reason and unable:
+                raise ModelError(f"layer {layer.name!r} has {zeros:.0%} zeros that cannot be kept ({unable}).")
+            selections.append(Selection(networks.unwrapped(layer).name, kernel_size(layer), reason))
+        return selections
 
 
-def reached_sparsity(schedule: PruningSchedule, steps: int, first_step: int = 0) -> float:
-    """The sparsity of the last mask that training steps first_step + 1 … steps compute; NaN if they compute none.
+def reached_sparsity(schedule: PruningSchedule, steps: int) -> float:
+    """The sparsity of the last mask that training steps 1 … `steps` compute; NaN if they compute none.
 
     Masks change only at steps where (step − begin) is a multiple of the frequency.
     """
-    if steps <= first_step:
+    if steps < 1:
         return float("nan")
-    due, sparsity = schedule(tf.range(first_step + 1, steps + 1, dtype=tf.int64))
-    at = np.flatnonzero(np.broadcast_to(due.numpy(), steps - first_step))
-    return float(np.broadcast_to(sparsity.numpy(), steps - first_step)[at[-1]]) if at.size else float("nan")
+    due, sparsity = schedule(tf.range(1, steps + 1, dtype=tf.int64))
+    at = np.flatnonzero(np.broadcast_to(due.numpy(), steps))
+    return float(np.broadcast_to(sparsity.numpy(), steps)[at[-1]]) if at.size else float("nan")
 
 
 def target_sparsity(schedule: PruningSchedule) -> float:
@@ -114,20 +123,13 @@ def target_sparsity(schedule: PruningSchedule) -> float:
     return float(schedule(tf.constant(2**31, tf.int64))[1]) if target is None else float(target)
 
 
-def check_reaches_target(schedule: PruningSchedule, steps: int, first_step: int = 0) -> None:
-    """Refuse a schedule that training up to step `steps` cannot bring to its target.
-
-    Args:
-        schedule: of the masks.
-        steps: the last training step, counted from `sparsify`.
-        first_step: steps that were taken already.
+def check_reaches_target(schedule: PruningSchedule, steps: int) -> None:
+    """Refuse a schedule that training up to step `steps`, counted from `sparsify`, cannot bring to its target.
 
     Raises:
-        UsageError: naming target, what would be reached and the steps that are needed.
+        UsageError: naming the target, what would be reached and what to change.
     """
-    target, reached = target_sparsity(schedule), reached_sparsity(schedule, steps, first_step)
-    if np.isnan(reached) and first_step > 0:
-        return  # every mask lies in the past
+    target, reached = target_sparsity(schedule), reached_sparsity(schedule, steps)
     if target and not reached >= target - _TOLERANCE:
         found = "no mask at all" if np.isnan(reached) else f"{reached:.1%}"
         settings = ", ".join(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import tf_keras as keras
 
+from tfdiff import networks
 from tfdiff.sparsity.policy import Selection, kernel_of
 
 
@@ -41,8 +42,7 @@ def layer_sparsity(network: keras.Model, selections: Iterable[Selection]) -> lis
     for layer in network.layers:
         kernel = kernel_of(layer)
         if kernel is not None:
-            inner = getattr(layer, "layer", layer)
-            kernels[inner.name] = np.asarray(kernel)
+            kernels[networks.unwrapped(layer).name] = keras.backend.get_value(kernel)
     return [
         LayerSparsity(s.layer, s.weights, int(np.sum(kernels[s.layer] == 0)), s.pruned, s.reason) for s in selections
     ]

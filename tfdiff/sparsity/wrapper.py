@@ -37,7 +37,7 @@ class PruneLowMagnitude(pruning_wrapper.PruneLowMagnitude):
     def restore_masks(self) -> None:
         """Recompute the masks from the zeros of the weights, where those were set from outside."""
         for weight, mask, _ in self.pruning_vars:
-            mask.assign(tf.cast(weight != 0, mask.dtype))
+            mask.assign(tf.cast(tf.not_equal(weight, 0), mask.dtype))
 
     def _update(self) -> None:
         """One training step of TF-MOT's wrapper: count, update the mask if it is due, apply it."""

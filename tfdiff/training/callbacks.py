@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,14 @@ class Checkpoint(keras.callbacks.Callback):
                 f"({str(error).splitlines()[0]}): delete {self.directory} to begin anew, or restore the settings that "
                 "it was made with."
             ) from error
-        return int(model.step)
+        return model.completed_steps
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._open(self.model)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         assert self._manager is not None
-        self._manager.save(checkpoint_number=int(self.model.step))
+        self._manager.save(checkpoint_number=self.model.completed_steps)
 
     def _open(self, model: DiffusionModel) -> tf.train.CheckpointManager:
         if self._manager is None:
@@ -89,11 +90,11 @@ class History(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         if self.path.exists():
-            step = int(self.model.step)
+            step = self.model.completed_steps
             self.rows = [row for row in json.loads(self.path.read_text()) if row["step"] <= step]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        row = {"step": int(self.model.step), "learning_rate": _learning_rate(self.model.optimizer)}
+        row = {"step": self.model.completed_steps, "learning_rate": _learning_rate(self.model.optimizer)}
         row.update({key: float(value) for key, value in (logs or {}).items()})
         self.rows.append(row)
         temporary = self.path.with_name(self.path.name + ".tmp")
@@ -142,9 +143,9 @@ class SampleGrid(keras.callbacks.Callback):
             labels = np.arange(count) % self.columns % self.model.num_classes
         grid = image_grid(self._generator.draw(labels, num_images=count), columns=self.columns)
         self.directory.mkdir(parents=True, exist_ok=True)
-        save_png(grid, self.directory / f"samples_{int(self.model.step):06d}.png")
+        save_png(grid, self.directory / f"samples_{self.model.completed_steps:06d}.png")
         if self._writer is not None:
-            with self._writer.as_default(step=int(self.model.step)):
+            with self._writer.as_default(step=self.model.completed_steps):
                 tf.summary.image("samples", grid[np.newaxis])
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -153,27 +154,48 @@ class SampleGrid(keras.callbacks.Callback):
 
 
 class StopOnNaN(keras.callbacks.Callback):
-    """Ends training with a `TrainingError` when the loss is not finite, saying what usually helps."""
+    """Ends training with a `TrainingError` when a loss is not finite, saying what usually helps.
+
+    Put it before `Checkpoint`: then the last checkpoint is from before the fault.
+
+    Args:
+        every: batches between two looks; each look waits for the device.
+    """
+
+    _supports_tf_logs = True
+
+    def __init__(self, every: int = 20) -> None:
+        super().__init__()
+        self.every = every
+        self._batches = 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._check(logs)
+        if self._batches % self.every == 0:
+            self._check(logs)
+        self._batches += 1
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._check(logs)
 
     def _check(self, logs: Any) -> None:
-        loss = float((logs or {}).get("loss", 0.0))
-        if math.isfinite(loss):
-            return
-        policies = {layer.dtype_policy.name for layer in self.model.network.layers} - {"float32"}
-        policy = policies.pop() if policies else "float32"
-        advice = "lower the learning rate, lengthen the warm-up or clip gradients (global_clipnorm=1)"
-        if policy == "mixed_float16":
-            advice += ", or use mixed_bfloat16, whose range is float32's"
-        raise TrainingError(
-            f"loss became {loss} at step {int(self.model.step)} (learning rate "
-            f"{_learning_rate(self.model.optimizer):.3g}, {policy}): {advice}; the last checkpoint is from before."
-        )
+        # `val_loss` is of the weights after the last step, `loss` of those before it.
+        for name in ("loss", "val_loss"):
+            loss = float((logs or {}).get(name, 0.0))
+            if math.isfinite(loss):
+                continue
+            policy = self.model.dtype_policy.name
+            advice = "lower the learning rate, lengthen the warm-up or clip gradients (global_clipnorm=1)"
+            if policy == "mixed_float16":
+                advice += ", or use mixed_bfloat16, whose range is float32's"
+            raise TrainingError(
+                f"{name} became {loss} at step {self.model.completed_steps} (learning rate "
+                f"{_learning_rate(self.model.optimizer):.3g}, {policy}): {advice}; the last checkpoint is from before."
+            )
+
+
+def refresh_seconds() -> float:
+    """How often a progress bar is drawn anew: in a log file, where every refresh is a line, less often."""
+    return 0.5 if sys.stderr.isatty() else 15.0
 
 
 class Progress(keras.callbacks.Callback):
@@ -184,27 +206,30 @@ class Progress(keras.callbacks.Callback):
         description: what is being trained.
     """
 
+    _supports_tf_logs = True
+
     def __init__(self, total: int, description: str = "train") -> None:
         super().__init__()
         self.total = total
         self.description = description
         self._bar: tqdm | None = None
         self._shown: dict[str, str] = {}
+        self._looked = 0.0
 
     def on_train_begin(self, logs: Any = None) -> None:
-        # In a log file every refresh is a line: write fewer.
-        interval = 0.5 if sys.stderr.isatty() else 15.0
         self._bar = tqdm(
             total=self.total,
-            initial=int(self.model.step),
+            initial=self.model.completed_steps,
             desc=self.description,
             unit="step",
-            mininterval=interval,
+            mininterval=refresh_seconds(),
             dynamic_ncols=True,
         )
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._show(logs)
+        # Step and loss live on the device: waiting for them at every step would slow it down.
+        if time.monotonic() - self._looked > 0.2:
+            self._show(logs)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._show(logs)
@@ -215,9 +240,10 @@ class Progress(keras.callbacks.Callback):
 
     def _show(self, logs: Any) -> None:
         assert self._bar is not None
+        self._looked = time.monotonic()
         self._shown.update({key: f"{float(value):.4f}" for key, value in (logs or {}).items() if "loss" in key})
         self._bar.set_postfix(self._shown, refresh=False)
-        self._bar.update(int(self.model.step) - self._bar.n)
+        self._bar.update(self.model.completed_steps - self._bar.n)
 
 
 def standard_callbacks(

@@ -24,7 +24,6 @@ class Generator:
         sampling: diffusion.Sampling,
         *,
         batch_size: int = 64,
-        jit_compile: bool | None = None,
     ) -> None:
         self.denoiser = denoiser
         self.sampling = sampling
@@ -34,7 +33,7 @@ class Generator:
             return denoiser.guided(label, sampling.guidance_scale)(x, sigma)
 
         # No autograph: there is no tensor-dependent control flow to convert.
-        self._denoise = tf.function(denoise, jit_compile=jit_compile, autograph=False)
+        self._denoise = tf.function(denoise, autograph=False)
 
     def draw(
         self,
@@ -42,16 +41,14 @@ class Generator:
         *,
         num_images: int | None = None,
         seed: int = 0,
-        start: int = 0,
         progress: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Draw images `start`, `start + 1`, … of `seed`.
+        """Draw images 0, 1, … of `seed`.
 
         Args:
             labels: (N,) ints, −1 for unconditional; None: all unconditional.
             num_images: N where `labels` is None.
             seed: of the starting noise.
-            start: number of the first image.
             progress: called with the number of images drawn since the last call.
 
         Returns:
@@ -66,7 +63,7 @@ class Generator:
             raise UsageError("sample: labels were given, but the network is unconditional; give num_images.")
         count = num_images if labels is None else len(labels)
         assert count is not None
-        noise = diffusion.initial_noise(count, self.denoiser.image_shape, seed, start)
+        noise = diffusion.initial_noise(count, self.denoiser.image_shape, seed)
         rows = None
         if self.denoiser.num_classes is not None:
             chosen = np.full(count, -1) if labels is None else np.asarray(labels)
@@ -75,7 +72,7 @@ class Generator:
         for begin in range(0, count, self.batch_size):
             end = min(begin + self.batch_size, count)
             # Stochastic samplers draw per batch: each needs a seed of its own.
-            draws = int(np.random.SeedSequence([seed, start + begin]).generate_state(1)[0])
+            draws = int(np.random.SeedSequence([seed, begin]).generate_state(1)[0])
             images[begin:end] = self._batch(noise[begin:end], None if rows is None else rows[begin:end], draws)
             if progress:
                 progress(end - begin)

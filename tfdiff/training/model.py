@@ -59,11 +59,14 @@ class DiffusionModel(keras.Model):
             ModelError: when the network is not one that tfdiff can train.
             UsageError: when another argument is unknown or out of range.
         """
-        super().__init__(**kwargs)
+        network = networks.check_network(network)
+        # The model's own policy is the network's, so that `compile` wraps the optimizer in loss scaling under
+        # mixed_float16. Its inputs stay float32: noise levels reach 80, and noisy images need their bits.
+        super().__init__(dtype=network_policy(network), autocast=False, **kwargs)
         for argument, value in (("label_dropout", label_dropout), ("ema_decay", ema_decay)):
             if not 0 <= value < 1:
                 raise UsageError(f"{argument}={value} is not in [0, 1).")
-        self.network = networks.check_network(network)
+        self.network = network
         self.ema_network = networks.rebuild(network, _without_wrapper)
         self.ema_network.trainable = False
         self._config: dict[str, Any] = {
@@ -82,10 +85,17 @@ class DiffusionModel(keras.Model):
         options = {"name": noise_levels} if isinstance(noise_levels, str) else dict(noise_levels)
         self.noise_levels = diffusion.get_schedule(**options)
         self.weighting = diffusion.get_weighting(weighting)
-        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self.step = tf.Variable(
+            0, dtype=tf.int64, trainable=False, name="step", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+        )
         self.loss_tracker = keras.metrics.Mean(name="loss")
         self.denoiser()  # refuses an unknown parameterization now rather than in the first step
         self.built = True
+
+    @property
+    def completed_steps(self) -> int:
+        """Training steps taken, whatever the distribution strategy."""
+        return int(keras.backend.get_value(self.step))
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -131,21 +141,27 @@ class DiffusionModel(keras.Model):
         return self.denoiser(ema=False)(*inputs, training=training)
 
     def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
-        """Keras's `fit`, after checking the data and the kernels.
+        """Keras's `fit`, after checking the data.
 
         Raises:
             DataError: when images or labels do not suit the network.
             ModelError: when the network has pruned kernels but no masks: training would fill the zeros.
         """
         self._check_data(x, y)
+        return super().fit(x, y, **kwargs)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Keras's hook before any training (`fit`, `train_on_batch`): refuses to fill the zeros of pruned kernels."""
         for layer in self.network.layers:
             kernel = getattr(layer, "kernel", None)
-            if kernel is not None and 0.2 < np.mean(np.asarray(kernel) == 0) < 1:
+            zeros = 0.0 if kernel is None else float(np.mean(keras.backend.get_value(kernel) == 0))
+            # A kernel of zeros alone is an initial value, and single zeros are chance.
+            if 0.2 < zeros < 1:
                 raise ModelError(
-                    f"layer {layer.name!r} has {np.mean(np.asarray(kernel) == 0):.0%} zeros and no mask, so training "
-                    "would fill them: train sparsity.sparsify(model, sparsity.FixedMask()), which keeps them."
+                    f"layer {layer.name!r} has {zeros:.0%} zeros and no mask, so training would fill them: train "
+                    "sparsity.sparsify(model, sparsity.FixedMask()), which keeps them."
                 )
-        return super().fit(x, y, **kwargs)
+        return super().make_train_function(force)
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Keras's `evaluate`: the loss of the averaged network on noise that is the same every time.
@@ -182,10 +198,11 @@ class DiffusionModel(keras.Model):
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Loss of the averaged network on noise that depends on the batch's place alone: comparable runs."""
         images, labels = self._unpack(data)
-        # The tracker was reset when `evaluate` began, so its count is the number of batches seen since.
-        batch_index = tf.cast(self.loss_tracker.count, tf.int64)
-        seeds = tf.random.split(tf.stack([tf.constant(self.seed, tf.int64), -1 - batch_index]), 2, alg="philox")
-        self.loss_tracker.update_state(self._loss(self.denoiser(), images, labels, seeds[0], seeds[1], training=False))
+        # The tracker was reset when `evaluate` began, so its count is the number of images seen since.
+        place = tf.cast(self.loss_tracker.count, tf.int64)
+        seeds = tf.random.split(tf.stack([tf.constant(self.seed, tf.int64), -1 - place]), 2, alg="philox")
+        loss = self._loss(self.denoiser(), images, labels, seeds[0], seeds[1], training=False)
+        self.loss_tracker.update_state(loss, sample_weight=tf.shape(images)[0])
         return {"loss": self.loss_tracker.result()}
 
     @property
@@ -232,15 +249,30 @@ class DiffusionModel(keras.Model):
         images = tf.cast(images, tf.float32)
         return images, None if self.num_classes is None else diffusion.one_hot_labels(labels, self.num_classes)
 
-    def _update_average(self) -> None:
-        step = tf.cast(self.step, tf.float32)
-        keep = tf.minimum(self.ema_decay, (1.0 + step) / (10.0 + step))
+    def _averages(self) -> list[tuple[tf.Variable, ...]]:
+        """(average, the weight it follows, masks that it is multiplied by …) for every weight."""
         # Not kept as an attribute: Keras would track it and count the averages as trainable.
-        for weight, average in _paired_weights(self.network, self.ema_network):
-            if weight.dtype.is_floating:
-                average.assign(weight + tf.cast(keep, weight.dtype) * (average - weight))
-            else:
-                average.assign(weight)
+        pairs: list[tuple[tf.Variable, ...]] = []
+        for layer in self.network.layers:
+            inner = networks.unwrapped(layer)
+            pairs.extend(zip(self.ema_network.get_layer(inner.name).weights, inner.weights, strict=True))
+        return pairs
+
+    def _update_average(self) -> None:
+        def update(average: tf.Variable, weight: tf.Tensor, *masks: tf.Tensor) -> None:
+            step = tf.cast(self.step, tf.float32)
+            keep = tf.cast(tf.minimum(self.ema_decay, (1.0 + step) / (10.0 + step)), average.dtype)
+            value = weight + keep * (average - weight) if average.dtype.is_floating else weight
+            for mask in masks:
+                value *= mask
+            average.assign(value)
+
+        def update_all(strategy: tf.distribute.Strategy) -> None:
+            for average, *sources in self._averages():
+                strategy.extended.update(average, update, args=tuple(sources))
+
+        # Every replica computes the same average; only between replicas may all copies be assigned.
+        tf.distribute.get_replica_context().merge_call(update_all)
 
     def get_config(self) -> dict[str, Any]:
         network = keras.saving.serialize_keras_object(self.network)
@@ -251,6 +283,12 @@ class DiffusionModel(keras.Model):
         config = dict(config)
         config["network"] = keras.saving.deserialize_keras_object(config["network"], custom_objects)
         return cls(**config)
+
+
+def network_policy(network: keras.Model) -> str:
+    """The dtype policy that a network was built under; single layers, such as heads, may be float32."""
+    policies = {layer.dtype_policy.name for layer in network.layers} - {"float32"}
+    return policies.pop() if policies else "float32"
 
 
 def load_model(path: str) -> DiffusionModel:
@@ -287,12 +325,3 @@ def _keras_version(path: str) -> str | None:
 def _without_wrapper(layer: keras.layers.Layer) -> keras.layers.Layer | None:
     inner = networks.unwrapped(layer)
     return None if inner is layer else networks.copy_layer(inner)
-
-
-def _paired_weights(network: keras.Model, average: keras.Model) -> list[tuple[tf.Variable, tf.Variable]]:
-    """(weight, its average) of every layer, wrapped or not."""
-    pairs: list[tuple[tf.Variable, tf.Variable]] = []
-    for layer in network.layers:
-        inner = networks.unwrapped(layer)
-        pairs.extend(zip(inner.weights, average.get_layer(inner.name).weights, strict=True))
-    return pairs

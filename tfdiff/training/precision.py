@@ -19,7 +19,8 @@ PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 def precision(name: str) -> Iterator[None]:
     """Build layers under a dtype policy: `with precision("mixed_bfloat16"): network = edge_unet(…)`.
 
-    Variables stay float32; `compile` adds loss scaling to the optimizer under `mixed_float16`, as Keras does.
+    Variables stay float32. A `DiffusionModel` takes over its network's policy, so that `compile` adds loss scaling
+    to the optimizer under `mixed_float16`, as Keras does.
 
     Raises:
         UsageError: for an unknown policy.
