@@ -35,7 +35,7 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else \
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else \
 	  f"tfdiff needs Python 3.11 or 3.12, found {sys.version.split()[0]}: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 

@@ -16,11 +16,9 @@ from tfdiff.export.runtimes import Runner, load
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of one call over all rounds, and the median per image."""
+    """Median milliseconds of one call over all rounds, and per image."""
 
     median_ms: float
-    fastest_ms: float
-    slowest_ms: float
     images_per_call: int
 
     @property
@@ -74,9 +72,7 @@ def benchmark(
                 elapsed[name].append((time.perf_counter() - began) * 1e3)
     if progress:
         progress(warmup + rounds, warmup + rounds)
-    return {
-        name: Timing(float(np.median(times)), min(times), max(times), images[name]) for name, times in elapsed.items()
-    }
+    return {name: Timing(float(np.median(times)), images[name]) for name, times in elapsed.items()}
 
 
 def _call(runner: Runner) -> Callable[[], np.ndarray]:

@@ -16,6 +16,7 @@ from tfdiff.diffusion import PARAMETERIZATIONS, Denoiser, Sampling, initial_nois
 from tfdiff.errors import ExportError, ModelError, UsageError
 from tfdiff.export.calibration import calibration_labels, record_trajectory
 from tfdiff.export.conversion import Conversion, Job, Progress, convert
+from tfdiff.export.files import written_whole
 from tfdiff.export.graph import write_graphs
 from tfdiff.export.manifest import FORMATS, MANIFEST, NETWORK, SIGNATURES, Bundle, describe, file_entry
 from tfdiff.export.verification import REPORT, verify
@@ -61,7 +62,8 @@ def bundle(
         progress: called with (file, files done, files in all); with `check`, once more from 0.
 
     Raises:
-        UsageError, ModelError: for a stochastic sampler, an unknown format, a model that cannot be exported.
+        UsageError, ModelError: for a stochastic sampler, an unknown format, a model that cannot be exported, a
+            directory that cannot be written.
         ExportError: naming the files that failed, after all others were written.
     """
     denoiser = _denoiser(model)
@@ -74,12 +76,8 @@ def bundle(
     _check_folding(denoiser, network)
 
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    _prepare(directory, network)
     files = [f"{signature}_{fmt}" for fmt in formats or FORMATS for signature in SIGNATURES]
-    # An interrupted export must not pass for a bundle, nor leave old files beside new ones.
-    for name in (MANIFEST, REPORT, *(f"{signature}_{fmt}" for fmt in FORMATS for signature in SIGNATURES)):
-        (directory / name).unlink(missing_ok=True)
-    network.save(directory / NETWORK)
     results = _convert(
         folded, sampling, directory, files, batch_size, calibration, calibration_size, seed, reduce_range, progress
     )
@@ -96,6 +94,22 @@ def bundle(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise ExportError(f"{len(failed)} of {len(files)} files failed: {reasons}")
     return exported
+
+
+def _prepare(directory: Path, network: keras.Model) -> None:
+    """Make the directory, clear it of an earlier bundle and save the network in it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # An interrupted export must not pass for a bundle, nor leave old files beside new ones.
+        for name in (MANIFEST, REPORT, *(f"{signature}_{fmt}" for fmt in FORMATS for signature in SIGNATURES)):
+            (directory / name).unlink(missing_ok=True)
+        with written_whole(directory / NETWORK) as partial:
+            network.save(partial)
+    except OSError as error:
+        raise UsageError(
+            f"directory={str(directory)!r} cannot be written ({error.strerror or error}): give a folder that you may "
+            "write to, with space left."
+        ) from error
 
 
 def _convert(

@@ -23,13 +23,14 @@ class WeightCount:
     copies: int
 
 
-def network_kernels(network: Any) -> dict[str, int]:
-    """Sizes of the kernels of a Keras network's convolutions (not depthwise) and Dense layers, by layer name."""
-    kernels = {layer.name: getattr(layer, "kernel", None) for layer in network.layers}
-    return {name: int(np.prod(kernel.shape)) for name, kernel in kernels.items() if kernel is not None}
+def network_kernels(network: Any) -> dict[str, WeightCount]:
+    """Counts of the kernels of a Keras network's convolutions (not depthwise) and Dense layers, by layer name."""
+    layers = {layer.name: getattr(layer, "kernel", None) for layer in network.layers}
+    kernels = {name: np.asarray(kernel) for name, kernel in layers.items() if kernel is not None}
+    return {name: WeightCount(int(np.sum(kernel == 0)), kernel.size, copies=1) for name, kernel in kernels.items()}
 
 
-def count_zeros(path: str | Path, kernels: Mapping[str, int]) -> dict[str, WeightCount]:
+def count_zeros(path: str | Path, kernels: Mapping[str, WeightCount]) -> dict[str, WeightCount]:
     """Count the zeros among the weights in a file, by layer, each stored buffer once.
 
     A weight belongs to the layer whose name stands in the name of the operator that uses it (in TFLite: of its
@@ -38,8 +39,8 @@ def count_zeros(path: str | Path, kernels: Mapping[str, int]) -> dict[str, Weigh
 
     Args:
         path: a .tflite or .onnx file.
-        kernels: size of each layer's kernel (`network_kernels`). Layers that are not in the file, because they
-            were folded into constants, are left out of the result.
+        kernels: each layer's kernel (`network_kernels`), of which the size counts here. Layers that are not in the
+            file, because they were folded into constants, are left out of the result.
 
     Raises:
         UsageError: when the file is of another kind.
@@ -52,7 +53,7 @@ def count_zeros(path: str | Path, kernels: Mapping[str, int]) -> dict[str, Weigh
     for operator, buffer, is_zero in readers[path.suffix](path):
         components = set(re.split("[/;:]", operator))
         for name in components & kernels.keys():
-            if kernels[name] == is_zero.size:
+            if kernels[name].size == is_zero.size:
                 found.setdefault(name, {})[buffer] = is_zero
     return {
         name: WeightCount(
@@ -63,6 +64,34 @@ def count_zeros(path: str | Path, kernels: Mapping[str, int]) -> dict[str, Weigh
         for name in kernels
         if name in found
     }
+
+
+def lost_zeros(kernels: Mapping[str, WeightCount], counts: Mapping[str, WeightCount], signature: str) -> str | None:
+    """One line that names the layers whose zeros a file lost, or that it lacks; None where it has them all.
+
+    Rounding may add zeros, but nothing may take one away. The sampler's constants take in layers that depend on its
+    steps alone, so that `sample` files may lack some; `denoise` files hold every layer, except that converters drop
+    or merge kernels of nothing but zeros, such as an untrained network's.
+
+    Args:
+        kernels: of the network (`network_kernels`).
+        counts: of the file (`count_zeros` with the same kernels).
+        signature: "denoise" or "sample".
+    """
+    fewer = [
+        f"{name} ({count.zeros} of {count.size} instead of {kernels[name].zeros * count.copies})"
+        for name, count in counts.items()
+        if count.zeros < kernels[name].zeros * count.copies
+    ]
+    absent = []
+    if signature == "denoise":
+        absent = [name for name, kernel in kernels.items() if name not in counts and kernel.zeros < kernel.size]
+    reasons = []
+    if fewer:
+        reasons.append(f"fewer zeros than the network in {', '.join(fewer)}")
+    if absent:
+        reasons.append(f"no weights of {', '.join(absent)}")
+    return " and ".join(reasons) or None
 
 
 def zero_fraction(counts: Mapping[str, WeightCount]) -> float | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfdiff.errors import UsageError
+from tfdiff.export.files import written_whole
 
 if TYPE_CHECKING:
     from tfdiff.diffusion import Denoiser, Sampling
@@ -100,7 +101,9 @@ class Bundle:
         return cls(Path(directory), manifest)
 
     def save(self) -> None:
-        (self.directory / MANIFEST).write_text(json.dumps(self.manifest, indent=1) + "\n")
+        """Write bundle.json."""
+        with written_whole(self.directory / MANIFEST) as partial:
+            partial.write_text(json.dumps(self.manifest, indent=1) + "\n")
 
     @property
     def files(self) -> list[Path]:

@@ -14,7 +14,8 @@ from tfdiff.diffusion import Denoiser
 from tfdiff.errors import ExportError, UsageError
 from tfdiff.export.calibration import Trajectory, record_trajectory
 from tfdiff.export.conversion import Progress
-from tfdiff.export.inspection import count_zeros, gzip_bytes, network_kernels, zero_fraction
+from tfdiff.export.files import written_whole
+from tfdiff.export.inspection import WeightCount, count_zeros, gzip_bytes, lost_zeros, network_kernels, zero_fraction
 from tfdiff.export.manifest import Bundle, FileName
 from tfdiff.export.runtimes import Runner, load
 from tfdiff.metrics import snr_db
@@ -69,7 +70,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class Verification:
-    """Reports of all files of a bundle, and the errors of those that could not even be run."""
+    """Reports of all files of a bundle, and the errors of those that could not be converted or run."""
 
     files: list[FileReport]
     errors: dict[str, str]
@@ -92,6 +93,9 @@ def verify(
     progress: Progress | None = None,
 ) -> Verification:
     """Run every file of a bundle, compare it with Keras and write verify.json.
+
+    A file fails where its numbers miss their threshold, where it lost zeros of a layer (`inspection.lost_zeros`) or
+    where it is not as it was exported, if it was at all.
 
     The images start from other noise than calibration's, and go through all classes and the null class.
 
@@ -122,7 +126,7 @@ def verify(
         if layer not in kernels:
             raise UsageError(f"layers: {layer!r} is no convolution or Dense layer of the network.")
     if layers is not None:
-        kernels = {name: size for name, size in kernels.items() if name in layers}
+        kernels = {name: kernel for name, kernel in kernels.items() if name in layers}
     labels = None if denoiser.num_classes is None else np.arange(num_images) % (denoiser.num_classes + 1)
     if labels is not None:
         labels = np.where(labels == denoiser.num_classes, -1, labels)
@@ -131,7 +135,7 @@ def verify(
 
     damaged = exported.damaged()
     reports: list[FileReport] = []
-    errors: dict[str, str] = {}
+    errors = dict(exported.failures)
     for done, path in enumerate(exported.files):
         if progress:
             progress(path.name, done, len(names))
@@ -148,10 +152,12 @@ def verify(
         progress("", len(names), len(names))
     result = Verification(reports, errors)
     summary = {"files": {report.name: asdict(report) for report in reports}, "failed": result.failed}
-    (exported.directory / REPORT).write_text(json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
+    with written_whole(exported.directory / REPORT) as partial:
+        partial.write_text(json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
     if result.failed and not allow_failures:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in result.failed.items())
-        raise ExportError(f"{len(result.failed)} of {len(names)} files failed verification: {reasons}")
+        total = len(names) + len(exported.failures)
+        raise ExportError(f"{len(result.failed)} of {total} files failed verification: {reasons}")
     return result
 
 
@@ -191,12 +197,16 @@ class _Reference:
 
 
 def _examine(
-    path: Path, reference: _Reference, kernels: Mapping[str, int], threshold: float, num_threads: int
+    path: Path, reference: _Reference, kernels: Mapping[str, WeightCount], threshold: float, num_threads: int
 ) -> FileReport:
     name = FileName.parse(path.name)
     runner = load(path, num_threads=num_threads)
     figures = reference.compare(runner, name.signature)
     counts = count_zeros(path, kernels)
+    reasons = (
+        _inaccurate(name.precision, figures["snr_db"], figures["relative_error"], threshold),
+        lost_zeros(kernels, counts, name.signature),
+    )
     return FileReport(
         name=path.name,
         bytes=path.stat().st_size,
@@ -207,11 +217,11 @@ def _examine(
         zero_fraction=zero_fraction(counts),
         zeros_per_layer={layer: count.zeros / count.size for layer, count in counts.items()},
         threshold=threshold,
-        error=_failure(name.precision, figures["snr_db"], figures["relative_error"], threshold),
+        error=", ".join(reason for reason in reasons if reason) or None,
     )
 
 
-def _failure(precision: str, snr: float, error: float, threshold: float) -> str | None:
+def _inaccurate(precision: str, snr: float, error: float, threshold: float) -> str | None:
     """One line where the file misses its threshold; a NaN misses it."""
     if precision == "float32":
         return None if error <= threshold else f"relative error {error:.1e} is over {threshold:.1e}"

@@ -18,6 +18,7 @@ from typing import Any
 
 from tfdiff.export import onnx_files, onnx_int8, runtimes, tflite
 from tfdiff.export.calibration import Trajectory
+from tfdiff.export.files import written_whole
 from tfdiff.export.manifest import FileName
 
 
@@ -48,8 +49,7 @@ def main(job_path: str) -> None:
 def convert_file(file: str, graphs: Path, output: Path, calibration: Trajectory, reduce_range: bool) -> None:
     """Convert one file, run it once in its runtime, and only then give it its name in `output`."""
     name = FileName.parse(file)
-    partial = output / f"partial_{file}"
-    try:
+    with written_whole(output / file) as partial:
         if name.runtime == "tflite":
             partial.write_bytes(tflite.convert_tflite(graphs, name.signature, name.precision, calibration))
         else:
@@ -59,9 +59,6 @@ def convert_file(file: str, graphs: Path, output: Path, calibration: Trajectory,
             else:
                 partial.write_bytes(source.read_bytes())
         runtimes.load(partial).run(next(calibration.batches(name.signature)))
-        partial.replace(output / file)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _float32_onnx(graphs: Path, signature: str) -> Path:

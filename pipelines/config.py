@@ -130,6 +130,8 @@ class Train(Section):
                 raise ValueError(f"train.noise_levels.{option} is unknown to {name!r}: use {', '.join(known)}")
             if option != "name" and isinstance(value, str):
                 raise ValueError(f"train.noise_levels.{option}={value!r} is not a number")
+            if option in names.POSITIVE_SCHEDULE_OPTIONS and float(value) <= 0:
+                raise ValueError(f"train.noise_levels.{option}={value:g} must be above 0")
         return self
 
 
@@ -184,7 +186,8 @@ class Sampling(Section):
     schedule: names.Schedule = "karras"
     sigma_min: Positive = 0.02
     sigma_max: Positive = 80.0
-    guidance_scale: Annotated[float, Field(ge=0)] = 1.0
+    #: 1: none. 0, which would ignore the label, cannot be exported.
+    guidance_scale: Positive = 1.0
     options: dict[str, float] = {}
 
     @model_validator(mode="after")
@@ -216,12 +219,21 @@ class Export(Section):
     calibration_images: Count = 64
     batch_size: Count = 1
 
+    @model_validator(mode="after")
+    def _calibration_fills_a_batch(self) -> Export:
+        if self.batch_size > self.calibration_images:
+            raise ValueError(
+                f"export.batch_size={self.batch_size} is above export.calibration_images={self.calibration_images}: "
+                "calibration fills whole batches; lower it, or calibrate with more images"
+            )
+        return self
+
 
 class Verify(Section):
     """How the files are checked: `tfdiff.export.verify`."""
 
     images: Count = 32
-    #: File name or format → threshold that replaces the library's.
+    #: File ("sample_int8.tflite") or kind of file ("sample_int8") → threshold that replaces the library's.
     thresholds: dict[str, float] = {}
 
 
@@ -245,7 +257,8 @@ class Config(Section):
     """Everything that a run depends on."""
 
     name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    #: Some stages use seeds a little above it, and NumPy's end at 2³².
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     data: Data
     network: Network = EdgeUNet()
     train: Train
@@ -259,13 +272,14 @@ class Config(Section):
     def _sections_agree(self) -> Config:
         self._check_image_size()
         self._check_steps()
+        self._check_thresholds()
         conditional = self.network.conditional
         if self.sampling.guidance_scale != 1 and conditional is False:
             raise ValueError(
                 f"sampling.guidance_scale={self.sampling.guidance_scale:g} needs a conditional network: set it to 1, "
                 "or network.conditional to true"
             )
-        if self.sampling.guidance_scale not in (0, 1) and self.train.label_dropout == 0:
+        if self.sampling.guidance_scale != 1 and self.train.label_dropout == 0:
             raise ValueError(
                 f"sampling.guidance_scale={self.sampling.guidance_scale:g} needs train.label_dropout above 0: without "
                 "it the unconditional half is never trained"
@@ -305,6 +319,15 @@ class Config(Section):
                 raise ValueError(
                     f"train.steps_per_execution={self.train.steps_per_execution} does not divide the {epoch} steps "
                     f"between checkpoints (train.checkpoint_every, {section}.steps): choose a divisor"
+                )
+
+    def _check_thresholds(self) -> None:
+        files = [f"{signature}_{fmt}" for signature in ("denoise", "sample") for fmt in self.export.formats]
+        for name in self.verify.thresholds:
+            if name not in (*names.FILE_KINDS, *files):
+                raise ValueError(
+                    f"verify.thresholds.{name} is neither a file of export.formats nor a kind of file: use "
+                    f"{', '.join(names.FILE_KINDS)}, or one of them with .tflite or .onnx"
                 )
 
     def epoch(self, steps: int) -> int:

@@ -38,10 +38,12 @@ def load_config(source: str | Path, overrides: Mapping[str, Any] | None = None) 
     values.setdefault("name", path.stem)
     for key, value in (overrides or {}).items():
         _replace(values, key, value)
+    _check_colons(values, "")
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("; ".join(_line(problem, values) for problem in error.errors()) + ".") from None
+        text = "; ".join(_line(problem, values) for problem in error.errors())
+        raise ConfigError(text if text.endswith("?") else f"{text}.") from None
 
 
 def parse_overrides(settings: Iterable[str]) -> dict[str, Any]:
@@ -112,6 +114,18 @@ def _replace(values: dict[str, Any], key: str, value: Any) -> None:
                 f"unknown key {key!r}: {'.'.join(sections[: depth + 1])} is {values!r}, which has no keys."
             )
     values[last] = value
+
+
+def _check_colons(values: Mapping[str, Any], prefix: str) -> None:
+    """Refuse `{a:1}`: without a space, YAML takes it for a key "a:1" that has no value."""
+    for key, value in values.items():
+        name, colon, rest = str(key).partition(":")
+        if colon and value is None:
+            raise ConfigError(
+                f"{prefix.rstrip('.') or 'config'}: YAML needs a space after a colon: write {{{name}: {rest}}}."
+            )
+        if isinstance(value, Mapping):
+            _check_colons(value, f"{prefix}{key}.")
 
 
 def _line(problem: Any, values: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ def findings(report: Mapping[str, Any]) -> list[str]:
         report: report.json without its notes.
     """
     files = {file["name"]: file for file in report["files"]}
-    return [*_zeros(files), *_int8(files), *_fastest(files, report["keras"])]
+    return [*_zeros(files), *_int8(files), *_fastest(files, report["keras"], report["environment"])]
 
 
 def _zeros(files: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -52,15 +52,19 @@ def _int8(files: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return notes
 
 
-def _fastest(files: Mapping[str, Mapping[str, Any]], keras: Mapping[str, Any]) -> list[str]:
-    """The fastest sampler file against the Keras model."""
+def _fastest(
+    files: Mapping[str, Mapping[str, Any]], keras: Mapping[str, Any], environment: Mapping[str, Any]
+) -> list[str]:
+    """The fastest sampler file against the Keras model, and how much of the processor each had."""
     samplers = [file for name, file in files.items() if name.startswith("sample_")]
     if not samplers:
         return []
     best = min(samplers, key=lambda file: file["ms_per_image"])
+    threads = environment["threads"]
     return [
-        f"The fastest file is {best['name']}: {best['ms_per_image']:.3g} ms a picture, against "
-        f"{keras['ms_per_image']:.3g} ms of the Keras model."
+        f"The fastest file is {best['name']}: {best['ms_per_image']:.3g} ms a picture on "
+        f"{threads} thread{'s' if threads > 1 else ''}, against {keras['ms_per_image']:.3g} ms of the Keras model, "
+        "which uses all cores."
     ]
 
 

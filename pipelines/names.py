@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 Parameterization = Literal["edm", "eps", "v", "x0", "flow"]
 Weighting = Literal["edm", "uniform", "snr", "min_snr"]
@@ -24,6 +24,13 @@ SAMPLER_OPTIONS: dict[str, dict[str, float]] = {
 #: The option of a stochastic sampler that, at zero, makes it deterministic.
 NOISE_OPTION = {"ancestral": "eta", "heun": "s_churn"}
 
+#: Kinds of exported files, which verification has a threshold for.
+FILE_KINDS = tuple(
+    f"{signature}_{precision}"
+    for signature in ("denoise", "sample")
+    for precision in dict.fromkeys(file_format.partition(".")[0] for file_format in get_args(Format))
+)
+
 #: Noise-level schedule → its options besides sigma_min and sigma_max.
 SCHEDULE_OPTIONS: dict[str, tuple[str, ...]] = {
     "karras": ("rho",),
@@ -33,3 +40,6 @@ SCHEDULE_OPTIONS: dict[str, tuple[str, ...]] = {
     "uniform": (),
     "lognormal": ("p_mean", "p_std"),
 }
+
+#: Options of schedules that must be above 0; sigma_min and sigma_max are, too.
+POSITIVE_SCHEDULE_OPTIONS = ("sigma_min", "sigma_max", "rho", "beta_min", "beta_max", "p_std")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tfdiff import diffusion, metrics
+from tfdiff.data.source import Source
 from tfdiff.data.sources import resolve
+from tfdiff.data.tfds import TfdsSource
 from tfdiff.pipelines.config import Config
 from tfdiff.pipelines.config_file import dump
 from tfdiff.pipelines.pipeline import Stage
@@ -13,7 +15,7 @@ from tfdiff.pipelines.training_run import check_labels, sampling_of
 
 
 def describe(config: Config, directory: RunDirectory, stages: tuple[Stage, ...]) -> str:
-    """The plan as text. Reads the source's listing and the run directory; writes nothing.
+    """The plan as text. Reads the source's listing and the run directory; writes and downloads nothing.
 
     Raises:
         DataError: when the source does not exist or lacks labels that the config needs.
@@ -28,13 +30,19 @@ def describe(config: Config, directory: RunDirectory, stages: tuple[Stage, ...])
         dump(config).rstrip(),
         "",
         f"run directory  {directory.path}",
-        f"images         {len(source)} of {source.name}, " + (f"{classes} classes" if classes else "no labels"),
+        f"images         {_images(source)}, " + (f"{classes} classes" if classes else "no labels"),
         f"network        {network.name}, {counts.parameters:,} parameters, "
         f"{counts.macs / 1e6:,.1f} M multiply-adds a call",
         f"an image       {_calls(sampling)}, {metrics.per_image(counts, sampling) / 1e6:,.1f} M multiply-adds",
         *_stage_lines(config, directory, stages),
     ]
     return "\n".join(lines)
+
+
+def _images(source: Source) -> str:
+    """Which images and, where that can be told without downloading them, how many."""
+    length = source.known_length() if isinstance(source, TfdsSource) else len(source)
+    return f"{source.name}, not downloaded yet" if length is None else f"{length} of {source.name}"
 
 
 def _calls(sampling: diffusion.Sampling) -> str:

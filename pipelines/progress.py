@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 
 from tqdm import tqdm
 
+from tfdiff.training.callbacks import refresh_seconds
+
 
 def _bar(description: str, total: int | None, unit: str) -> tqdm:
-    # In a log file every refresh is a line: write fewer.
-    interval = 0.5 if sys.stderr.isatty() else 15.0
-    return tqdm(desc=description, total=total, unit=unit, mininterval=interval, dynamic_ncols=True)
+    return tqdm(desc=description, total=total, unit=unit, mininterval=refresh_seconds(), dynamic_ncols=True)
 
 
 @contextlib.contextmanager

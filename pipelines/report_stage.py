@@ -19,15 +19,14 @@ from tfdiff.pipelines.drawing import FileDrawer, labels_in_turn
 from tfdiff.pipelines.findings import findings
 from tfdiff.pipelines.pipeline import Result
 from tfdiff.pipelines.progress import counting_bar
+from tfdiff.pipelines.recognition import train_recogniser
 from tfdiff.pipelines.report_page import render
 from tfdiff.pipelines.run_directory import RunDirectory, write_json, write_text
 from tfdiff.pipelines.sparsify_stage import final_model
-from tfdiff.pipelines.training_run import prepare_images, sampling_of
+from tfdiff.pipelines.training_run import prepare_images
 
 #: Pictures side by side in a grid; with ten classes, each column is one.
 COLUMNS = 10
-
-_RECOGNISER_EPOCHS = 12
 
 #: Not the seed of previews or calibration: these pictures were not looked at before.
 _SEED_OFFSET = 1000
@@ -37,13 +36,13 @@ def run(config: Config, directory: RunDirectory) -> Result:
     """Write report.html and report.json, and the grids as PNG files in report/.
 
     Raises:
-        DataError: when there are too few pictures of a class to train the recogniser.
+        DataError: when the images are not those that the run began with.
     """
     model = final_model(config, directory)
     images = prepare_images(config, directory.require("train")["fingerprint"])
-    recogniser = _recogniser(config, images, model.num_classes)
+    recogniser = train_recogniser(config, images, model.num_classes)
     pictures, scores = _draw(config, directory, model, recogniser)
-    times = time_files(directory.bundle, model, sampling_of(config), config.report.timed, config.report.threads)
+    times = time_files(directory.bundle, model, config.report.timed, config.report.threads)
     report = _figures(config, directory, model, recogniser, scores, times)
     folder = directory.stage("report")
     grids = {"real pictures": _real(images, config.report.grid), **pictures}
@@ -60,37 +59,19 @@ def run(config: Config, directory: RunDirectory) -> Result:
     return Result({"recognised": recognised}, ["report.html", "report.json"])
 
 
-def _recogniser(config: Config, images: data.ImageSet, num_classes: int | None) -> metrics.Recogniser | None:
-    """A classifier of the real pictures, where the model draws classes and, under `auto`, there are enough of each."""
-    if config.report.recognise is False or num_classes is None or images.labels is None:
-        return None
-    smallest = int(np.bincount(images.labels, minlength=num_classes).min())
-    if config.report.recognise == "auto" and smallest < metrics.recognition.MIN_IMAGES_PER_CLASS:
-        return None
-    with counting_bar("recogniser", _RECOGNISER_EPOCHS, "epoch") as progress:
-        return metrics.Recogniser.train(
-            images.images,
-            images.labels,
-            class_names=images.class_names,
-            epochs=_RECOGNISER_EPOCHS,
-            seed=config.seed,
-            validation_fraction=config.data.validation,
-            progress=progress,
-        )
-
-
 def _draw(
     config: Config, directory: RunDirectory, model: training.DiffusionModel, recogniser: metrics.Recogniser | None
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Pictures for the grids by caption, and the share recognised by the name of what drew them."""
     settings = config.report
-    sampling, seed = sampling_of(config), config.seed + _SEED_OFFSET
+    bundle = export.Bundle.load(directory.bundle)
+    sampling, seed = bundle.sampling(), config.seed + _SEED_OFFSET
     dense = training.load_model(str(directory.stage("train") / "model.keras"))
     drawers: dict[str, tuple[Any, int]] = {
         "Keras, dense": (training.Generator(dense.denoiser(), sampling), settings.grid)
     }
     drawers[KERAS] = (training.Generator(model.denoiser(), sampling), settings.images)
-    for path in export.Bundle.load(directory.bundle).files:
+    for path in bundle.files:
         if path.name.startswith("sample_"):
             scored = path.name.removeprefix("sample_") in settings.score
             drawers[path.name] = (FileDrawer(path, settings.threads), settings.images if scored else settings.grid)
@@ -115,7 +96,7 @@ def _figures(
 ) -> dict[str, Any]:
     """What report.json holds."""
     train, sparse, verified = (directory.require(stage) for stage in ("train", "sparsify", "verify"))
-    sampling = sampling_of(config)
+    sampling = export.Bundle.load(directory.bundle).sampling()
     counts = metrics.count(model.network)
     keys = ("steps", "seconds", "parameters", "loss", "val_loss", "history")
     sparsity = {"fraction": 0.0, "layers": []}

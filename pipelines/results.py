@@ -28,7 +28,7 @@ def benchmark_text(directory: RunDirectory, images: int, threads: int) -> str:
     """
     config = _config_of(directory)
     directory.require("export")
-    times = time_files(directory.bundle, final_model(config, directory), sampling_of(config), images, threads)
+    times = time_files(directory.bundle, final_model(config, directory), images, threads)
     width = max(map(len, times))
     return "\n".join(f"{name:<{width}}  {milliseconds:9.2f} ms" for name, milliseconds in times.items())
 

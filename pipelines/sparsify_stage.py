@@ -26,19 +26,20 @@ def run(config: Config, directory: RunDirectory) -> Result:
     keras.utils.set_random_seed(config.seed)
     images = prepare_images(config, directory.require("train")["fingerprint"])
     dense = training.load_model(str(directory.stage("train") / "model.keras"))
-    policy = settings.policy.model_dump()
+    policy = sparsity.PruningPolicy(**settings.policy.model_dump())
     method = sparsity.MagnitudePruning.polynomial(
         settings.sparsity,
         settings.steps,
         initial_sparsity=settings.initial_sparsity,
         end=settings.end,
         frequency=settings.frequency,
-        policy=sparsity.PruningPolicy(**policy),
+        policy=policy,
     )
     model = sparsity.sparsify(dense, method)
-    figures = fit(model, images, config, settings, folder, "sparsify")
+    # Steps count from 0 again: with the seed of training, they would see its batches again in the same order.
+    figures = fit(model, images, config, settings, folder, "sparsify", seed=config.seed + 1)
     model.save(str(folder / "model.keras"))
-    layers = sparsity.layer_sparsity(model.ema_network, sparsity.selections(model))
+    layers = sparsity.layer_sparsity(model.ema_network, sparsity.selections(model, policy))
     return Result(
         {
             "method": settings.method,

@@ -11,6 +11,7 @@ import tf_keras as keras
 from tfdiff import data, diffusion, training
 from tfdiff.errors import DataError
 from tfdiff.pipelines.config import Config, Sparsify, Train
+from tfdiff.pipelines.recognition import recognition_obstacle
 
 
 def prepare_images(config: Config, expected: str | None = None) -> data.ImageSet:
@@ -21,7 +22,8 @@ def prepare_images(config: Config, expected: str | None = None) -> data.ImageSet
         expected: fingerprint that they must have; None: any.
 
     Raises:
-        DataError: when they cannot be used, are not what they were, or lack the labels of a conditional model.
+        DataError: when they cannot be used, are not what they were, or lack the labels of a conditional model or
+            what `report.recognise` needs.
     """
     settings = config.data
     images = data.prepare(
@@ -34,6 +36,11 @@ def prepare_images(config: Config, expected: str | None = None) -> data.ImageSet
         limit=settings.limit,
     )
     check_labels(config, images.num_classes)
+    obstacle = recognition_obstacle(images)
+    if config.report.recognise is True and obstacle:
+        raise DataError(
+            f"report.recognise=true, but data.source={settings.source!r} {obstacle}: add images, or set it to auto."
+        )
     if expected is not None and images.fingerprint != expected:
         raise DataError(
             f"data.source={settings.source!r} holds other images than this run began with: restore them, or start "
@@ -76,11 +83,22 @@ def fit(
     settings: Train | Sparsify,
     folder: Path,
     description: str,
+    *,
+    seed: int,
 ) -> dict[str, Any]:
     """Train `model` for `settings.steps` steps, from the last checkpoint in `folder` if there is one.
 
-    Batch k and the randomness of step k depend on the seed and k alone, so a run that was killed ends with the
+    Batch k and the randomness of step k depend on the seeds and k alone, so a run that was killed ends with the
     weights of an unbroken one.
+
+    Args:
+        model: compiled here.
+        images: divided into training and validation images by `config.seed`, in every stage alike.
+        config: its `data`, `train` and `sampling`.
+        settings: of this training.
+        folder: receives checkpoints, history, logs and sample grids.
+        description: what the progress bar says.
+        seed: of the order of the images and their augmentation; each stage has its own.
 
     Returns:
         `steps`, `parameters`, `loss`, `val_loss` and `images` (how many train and validate).
@@ -105,7 +123,7 @@ def fit(
         stream = data.batches(
             train_images,
             train.batch_size,
-            seed=config.seed,
+            seed=seed,
             start_step=taken,
             augment=config.data.augment or None,
         )

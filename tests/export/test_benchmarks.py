@@ -34,11 +34,11 @@ def test_every_file_and_callable_is_called_each_round(exported: Bundle) -> None:
     assert timings["a"].images_per_call == 4
     assert timings["sample_int8.tflite"].images_per_call == 1
     for timing in timings.values():
-        assert 0 < timing.fastest_ms <= timing.median_ms <= timing.slowest_ms
+        assert timing.median_ms > 0
 
 
 def test_time_per_image() -> None:
-    assert Timing(median_ms=6.0, fastest_ms=5.0, slowest_ms=9.0, images_per_call=4).ms_per_image == 1.5
+    assert Timing(median_ms=6.0, images_per_call=4).ms_per_image == 1.5
 
 
 def test_nothing_to_time_is_refused(tmp_path: Path) -> None:

@@ -100,6 +100,35 @@ def test_wrong_arguments_are_named(denoiser: Denoiser, tmp_path: Path, options: 
         bundle(denoiser, tmp_path / "bundle", **options)
 
 
+@pytest.mark.parametrize("directory", ["file", "file/bundle", "/proc/self"])
+def test_directories_that_cannot_be_written_are_named_before_conversion(
+    denoiser: Denoiser, tmp_path: Path, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfdiff.export.bundling._convert", lambda *_: pytest.fail("conversion began"))
+    (tmp_path / "file").write_text("in the way")
+    path = tmp_path / directory  # an absolute path stays what it is
+    if directory == "/proc/self" and not path.exists():
+        pytest.skip("needs Linux's /proc, which nobody may write to, root included")
+    with pytest.raises(UsageError, match=f"directory='{path}' cannot be written"):
+        bundle(denoiser, path, sampling=SAMPLING)
+
+
+def test_interrupted_writes_leave_the_file_as_it_was(
+    exported: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disk_full(path: Path, text: str) -> None:
+        path.write_bytes(text[: len(text) // 2].encode())
+        raise OSError("No space left on device")
+
+    copy = Bundle(tmp_path, dict(exported.manifest))
+    copy.save()
+    before = (tmp_path / "bundle.json").read_bytes()
+    monkeypatch.setattr(Path, "write_text", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        copy.save()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"bundle.json": before}
+
+
 def test_refuses_what_is_no_model(tmp_path: Path, denoiser: Denoiser) -> None:
     with pytest.raises(ModelError, match="ndarray"):
         bundle(np.zeros(3), tmp_path)

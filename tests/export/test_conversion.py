@@ -1,4 +1,4 @@
-"""A worker that fails or dies costs its own file."""
+"""A worker that fails, dies or hangs costs its own file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import pytest
 
 from tfdiff.export.conversion import Job, convert
 
-#: Speaks the worker's protocol without TensorFlow: writes files, raises for one and aborts at another.
+#: Speaks the worker's protocol without TensorFlow: writes files, and does what the name of a file says.
 WORKER = """
-import json, os, sys
+import json, os, signal, sys, time
 job = json.load(open(sys.argv[1]))
 for file in job["files"]:
     print(json.dumps({"file": file, "event": "start"}), flush=True)
+    open(os.path.join(job["output"], "partial_" + file), "w").close()
+    if "hang" in file:
+        time.sleep(600)
+    if "kill" in file:
+        os.kill(os.getpid(), signal.SIGKILL)
     if "abort" in file:
         print("Check failed: shape mismatch", file=sys.stderr, flush=True)
         os.abort()
     if "raise" in file:
         print(json.dumps({"file": file, "event": "failed", "error": "ValueError: no such op"}), flush=True)
         continue
+    os.remove(os.path.join(job["output"], "partial_" + file))
     open(os.path.join(job["output"], file), "w").write(str(os.getpid()))
     print(json.dumps({"file": file, "event": "done", "seconds": 0.5}), flush=True)
 """
@@ -46,6 +52,17 @@ def test_death_and_failure_are_reported_by_file_and_the_rest_goes_on(job: Job) -
     processes = [(job.output / file).read_text() for file in ("first", "third", "fifth")]
     assert processes[0] != processes[1] == processes[2]
     assert seen == [(file, done, 5) for done, file in enumerate(files)] + [("", 5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("second", "ending"), [("abort", "SIGABRT"), ("kill", "SIGKILL"), ("hang", "hung and was ended after 4 s")]
+)
+def test_nothing_is_left_of_a_file_whose_worker_was_ended(job: Job, second: str, ending: str) -> None:
+    files = ["first", second, "third"]
+    results = convert(job, files, worker=[sys.executable, "-c", WORKER], timeout=4.0)
+    assert [result.error is None for result in results] == [True, False, True]
+    assert ending in str(results[1].error)
+    assert {path.name for path in job.output.iterdir()} == {"first", "third"}
 
 
 def test_a_worker_that_never_starts_fails_all_files(job: Job) -> None:

@@ -6,15 +6,19 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 from typer.testing import Result
 
+from tests.pipelines.conftest import TINY
 from tfdiff.errors import ExportError
-from tfdiff.pipelines import cli
+from tfdiff.pipelines import cli, load_config
+from tfdiff.pipelines.config_file import dump
 
 Invoke = Callable[..., Result]
 
@@ -65,7 +69,25 @@ class TestBadInput:
     def test_keras_3_model(self, invoke: Invoke, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
             archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.1"}))
-        refused(invoke("info", "model.keras"), "model.keras was saved by Keras 3.15.1", "tf_keras")
+        expected = ("model.keras was saved by Keras 3.15.1", "tf_keras")
+        refused(invoke("info", "model.keras"), *expected)
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "config.yaml").write_text(dump(load_config("digits")))
+        refused(invoke("sample", "run", "--file", "model.keras"), *expected)
+        assert not (tmp_path / "samples.png").exists()
+
+    @pytest.mark.parametrize(
+        ("classes", "expected"),
+        [([30, 9], "has 9 images of class '1', fewer than 10"), ([40], "has one class, '0'")],
+    )
+    def test_too_few_images_to_recognise(
+        self, invoke: Invoke, tiny: Path, tmp_path: Path, classes: list[int], expected: str
+    ) -> None:
+        labels = np.repeat(np.arange(len(classes)), classes)
+        np.savez(tmp_path / "grey.npz", images=np.zeros((len(labels), 8, 8), np.uint8), labels=labels)
+        result = invoke("run", tiny, "--set", "data.source=grey.npz", "--set", "report.recognise=true")
+        refused(result, "report.recognise=true", "grey.npz", expected)
+        assert not (tmp_path / "runs" / "tiny" / "train" / "checkpoints").exists()
 
     def test_unwritable_folder(self, invoke: Invoke, tiny: Path, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
@@ -128,6 +150,28 @@ def test_dry_run_prints_the_plan_and_touches_nothing(invoke: Invoke, tiny: Path,
     stages = ["train", "sparsify", "export", "verify", "report"]
     planned = [stage for stage in stages if f"{stage:<14} to do" in result.stdout]
     assert planned == (stages if command == "run" else stages[: stages.index(command) + 1])
+
+
+@pytest.mark.parametrize("command", [["run", "--dry-run"], ["info"]])
+def test_plan_downloads_nothing(
+    invoke: Invoke, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    import tensorflow_datasets as tfds
+
+    def builder(name: str) -> Any:
+        assert name == "far_away"
+        features = {"image": tfds.features.Image(shape=(8, 8, 1)), "label": tfds.features.ClassLabel(num_classes=7)}
+        info = SimpleNamespace(features=features, splits={}, full_name="far_away/1.0.0")
+        return SimpleNamespace(name=name, info=info)  # without download_and_prepare
+
+    monkeypatch.setattr(tfds, "builder", builder)
+    values = {**TINY, "data": {**TINY["data"], "source": "tfds:far_away"}}
+    tiny.write_text(yaml.safe_dump(values))
+    before = sorted(tmp_path.rglob("*"))
+    result = invoke(command[0], tiny, *command[1:])
+    assert result.exit_code == 0, result.output
+    assert "far_away, not downloaded yet, 7 classes" in result.stdout
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_plan_counts_parameters_and_multiply_adds(invoke: Invoke, tiny: Path) -> None:

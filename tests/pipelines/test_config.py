@@ -68,11 +68,49 @@ def refusal(path: Path, overrides: dict[str, Any]) -> str:
         ({"network.conditional": False, "report.recognise": True}, "report.recognise=true needs a conditional network"),
         ({"export.formats": []}, "export.formats=[]"),
         ({"name": "a/b"}, "name='a/b'"),
+        ({"sampling.guidance_scale": 0}, "sampling.guidance_scale=0: input should be greater than 0"),
+        ({"export.batch_size": 65}, "export.batch_size=65 is above export.calibration_images=64"),
+        ({"verify.thresholds": {"sample_int4": 9}}, "verify.thresholds.sample_int4 is neither a file"),
+        (
+            {"export.formats": ["int8.tflite"], "verify.thresholds": {"sample_int8.onnx": 9}},
+            "verify.thresholds.sample_int8.onnx is neither a file of export.formats",
+        ),
+        (
+            {"train.noise_levels": {"name": "lognormal", "p_std": 0}},
+            "train.noise_levels.p_std=0 must be above 0",
+        ),
+        ({"train.noise_levels": {"name": "karras", "rho": -7}}, "train.noise_levels.rho=-7 must be above 0"),
+        ({"seed": 2**31}, "seed=2147483648"),
         ({"data.source.path": 1}, "data.source is 'digits', which has no keys"),
     ],
 )
 def test_refusals_name_the_key(tiny: Path, overrides: dict[str, Any], expected: str) -> None:
     assert expected in refusal(tiny, overrides)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (
+            "train.noise_levels={name:cosine}",
+            "train.noise_levels: YAML needs a space after a colon: write {name: cosine}.",
+        ),
+        ("verify.thresholds={sample_int8:9, sample_float16: 9}", "verify.thresholds: YAML needs a space"),
+        ("sparsify={policy: {min_weights:1}}", "sparsify.policy: YAML needs a space"),
+    ],
+)
+def test_colon_without_a_space(tiny: Path, setting: str, expected: str) -> None:
+    assert refusal(tiny, parse_overrides([setting])).startswith(expected)
+
+
+def test_questions_end_with_their_mark(tiny: Path) -> None:
+    assert refusal(tiny, {"network.expansio": 2}).endswith("did you mean 'network.expansion'?")
+    assert refusal(tiny, {"train.steps": 0}).endswith("greater than 0.")
+
+
+def test_thresholds_of_kinds_and_of_exported_files(tiny: Path) -> None:
+    thresholds = {"sample_int8": 9.0, "denoise_float16.tflite": 30.0}
+    assert load_config(tiny, {"verify.thresholds": thresholds}).verify.thresholds == thresholds
 
 
 def test_missing_key(tiny: Path) -> None:
@@ -162,6 +200,7 @@ class TestNamesMatchTheLibrary:
     def test_names(self) -> None:
         from tfdiff import data, diffusion, export, training
         from tfdiff.data.augmentation import LAYERS
+        from tfdiff.export.verification import THRESHOLDS
 
         for literal, owner in (
             (names.Parameterization, diffusion.PARAMETERIZATIONS),
@@ -174,6 +213,7 @@ class TestNamesMatchTheLibrary:
             (names.Format, export.FORMATS),
         ):
             assert set(get_args(literal)) == set(owner)
+        assert set(names.FILE_KINDS) == set(THRESHOLDS)
 
     def test_options(self) -> None:
         from tfdiff import diffusion

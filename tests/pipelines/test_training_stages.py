@@ -66,6 +66,38 @@ def test_sparsity_is_reached_and_reported(unbroken: Path) -> None:
         assert layer["zeros"] == int((kernel == 0).sum())
 
 
+def test_layers_are_left_dense_for_the_policys_reasons(tmp_path: Path) -> None:
+    skipped = "down0_block0_expand"
+    config = load_config(write_tiny(tmp_path), {"sparsify.policy.skip": [skipped]})
+    layers = run(config, tmp_path / "run", until="sparsify").require("sparsify")["layers"]
+    reasons = {layer["layer"]: layer["reason"] for layer in layers}
+    assert reasons[skipped] == "named in skip"
+    assert "" in reasons.values()
+
+
+def test_stages_see_the_training_images_in_orders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfdiff import data
+
+    firsts, held_out = [], []
+    batches, validation_batches = data.batches, data.validation_batches
+
+    def record_batches(*arguments: Any, **options: Any) -> Any:
+        stream = batches(*arguments, **options)
+        firsts.append(next(iter(stream))[0].numpy())
+        return stream
+
+    def record_validation(images: data.ImageSet, batch_size: int) -> Any:
+        held_out.append(images.fingerprint)
+        return validation_batches(images, batch_size)
+
+    monkeypatch.setattr(data, "batches", record_batches)
+    monkeypatch.setattr(data, "validation_batches", record_validation)
+    run(load_config(write_tiny(tmp_path)), tmp_path / "run", until="sparsify")
+    train, sparsify = firsts
+    assert not np.array_equal(train, sparsify)
+    assert held_out[0] == held_out[1]
+
+
 @pytest.mark.parametrize("stage", ["train", "sparsify"])
 def test_killed_and_resumed_equals_unbroken(unbroken: Path, tmp_path: Path, stage: str) -> None:
     source, out = write_tiny(tmp_path), tmp_path / "run"

@@ -144,6 +144,24 @@ def test_bench_times_every_file_and_keras(finished: Path) -> None:
     }
 
 
+def test_bench_samples_as_the_files_do(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that were changed after the export do not reach files that were not exported again."""
+    from tfdiff import training
+
+    assert invoke("train", copy, "--set", "sampling.num_steps=3").exit_code == 0
+    assert "num_steps: 3" in (copy / "config.yaml").read_text()
+    steps = []
+
+    class Recorded(training.Generator):
+        def __init__(self, denoiser: Any, sampling: Any, **options: Any) -> None:
+            steps.append(sampling.num_steps)
+            super().__init__(denoiser, sampling, **options)
+
+    monkeypatch.setattr(training, "Generator", Recorded)
+    assert invoke("bench", copy, "-n", 2).exit_code == 0
+    assert steps == [2]
+
+
 def test_info_of_models_and_files(finished: Path) -> None:
     model = invoke("info", finished / "sparsify" / "model.keras")
     assert model.exit_code == 0, model.output

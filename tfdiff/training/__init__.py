@@ -8,7 +8,7 @@ from tfdiff.training.callbacks import (
     StopOnNaN,
     standard_callbacks,
 )
-from tfdiff.training.generate import Generator
+from tfdiff.training.generate import Drawer, Generator
 from tfdiff.training.images import image_grid, save_png, to_uint8
 from tfdiff.training.model import DiffusionModel, load_model
 from tfdiff.training.precision import PRECISIONS, precision, resolve_jit_compile
@@ -17,6 +17,7 @@ __all__ = [
     "PRECISIONS",
     "Checkpoint",
     "DiffusionModel",
+    "Drawer",
     "Generator",
     "History",
     "Progress",
