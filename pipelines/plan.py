@@ -5,7 +5,6 @@ from __future__ import annotations
 from tfdiff import diffusion, metrics
 from tfdiff.data.source import Source
 from tfdiff.data.sources import resolve
-from tfdiff.data.tfds import TfdsSource
 from tfdiff.pipelines.config import Config
 from tfdiff.pipelines.config_file import dump
 from tfdiff.pipelines.pipeline import Stage
@@ -41,7 +40,7 @@ def describe(config: Config, directory: RunDirectory, stages: tuple[Stage, ...])
 
 def _images(source: Source) -> str:
     """Which images and, where that can be told without downloading them, how many."""
-    length = source.known_length() if isinstance(source, TfdsSource) else len(source)
+    length = source.known_length()
     return f"{source.name}, not downloaded yet" if length is None else f"{length} of {source.name}"
 
 

@@ -40,6 +40,10 @@ class Source(ABC):
     def __len__(self) -> int:
         """The number of images, readable or not."""
 
+    def known_length(self) -> int | None:
+        """The number of images where it can be told without downloading anything, else None."""
+        return len(self)
+
     @abstractmethod
     def fingerprint(self) -> str:
         """A string that changes when the images do, and is much cheaper to get than the images."""

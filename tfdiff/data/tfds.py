@@ -35,7 +35,7 @@ class TfdsSource(Source):
     split: str
 
     def known_length(self) -> int | None:
-        """The number of images as far as the description tells: None before the dataset is downloaded."""
+        # The description has splits once the dataset is prepared.
         return int(self._split().num_examples) if self.builder.info.splits else None
 
     def __len__(self) -> int:

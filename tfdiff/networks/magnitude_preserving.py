@@ -51,106 +51,85 @@ class UnitVariance(keras.constraints.Constraint):
 
 
 class _MagnitudePreserving:
-    """What the three layers share: the normalized kernel, a constant gain and an optional learned gain."""
+    """What the three layers share; to be mixed in before the plain Keras layer.
 
+    Args:
+        gain: constant factor on the output (before the bias).
+        learned_gain: also multiply by a trained scalar that starts at zero. EDM2 starts the last layer and the
+            embedding's modulation there, since a normalized kernel cannot be zero itself.
+        other arguments: as the plain layer's, but `use_bias` is False unless told otherwise.
+    """
+
+    #: The plain Keras layer that computes the same function with `folded_weights()`.
+    plain: type[keras.layers.Layer]
     #: Axes of the kernel that one output channel sums over.
     fan_in_axes: tuple[int, ...]
+    #: What the plain layer calls its kernel.
+    kernel_name = "kernel"
 
-    def _setup(self, gain: float, learned_gain: bool) -> None:
+    def __init__(self, *args: Any, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any) -> None:
+        prefix = self.kernel_name.removesuffix("_kernel")
+        kwargs.setdefault(f"{prefix}_initializer", keras.initializers.RandomNormal(stddev=1.0))
+        kwargs.setdefault(f"{prefix}_constraint", UnitVariance(self.fan_in_axes))
+        kwargs.setdefault("use_bias", False)
+        super().__init__(*args, **kwargs)
         self.gain = gain
         self.learned_gain = learned_gain
 
-    def _build_gain(self) -> None:
-        # EDM2 starts the last layer and the embedding's modulation at zero through a learned scalar,
-        # since a normalized kernel cannot be zero itself.
+    def build(self, input_shape: tf.TensorShape) -> None:
+        super().build(input_shape)  # type: ignore[misc]
         self.output_gain = (
             self.add_weight("output_gain", shape=(), initializer="zeros") if self.learned_gain else None  # type: ignore[attr-defined]
         )
 
-    def _effective_kernel(self, kernel: tf.Tensor) -> tf.Tensor:
-        effective = normalized_kernel(kernel, self.fan_in_axes) * self.gain
-        if self.output_gain is not None:
-            effective *= tf.cast(self.output_gain, tf.float32)
-        return tf.cast(effective, self.compute_dtype)  # type: ignore[attr-defined]
+    def effective_kernel(self) -> tf.Tensor:
+        """The kernel that the layer computes with: normalized, times the gains, in float32."""
+        effective = normalized_kernel(getattr(self, self.kernel_name), self.fan_in_axes) * self.gain
+        return effective if self.output_gain is None else effective * tf.cast(self.output_gain, tf.float32)
 
-    def _folded_config(self) -> dict[str, Any]:
-        config = self.get_config()  # type: ignore[attr-defined]
+    def folded_layer(self) -> keras.layers.Layer:
+        """The plain layer, unbuilt; `folded_weights()` are its weights."""
+        config = self.get_config()
         for key in ("gain", "learned_gain", "kernel_constraint", "depthwise_constraint"):
             config.pop(key, None)
-        return config
+        return self.plain.from_config(config)
 
     def folded_weights(self) -> list[np.ndarray]:
-        """The weights of `folded_layer()`: the normalized kernel with its gains, then the bias if any."""
-        kernel, *rest = self._kernel_and_bias()  # type: ignore[attr-defined]
-        effective = normalized_kernel(tf.convert_to_tensor(kernel), self.fan_in_axes) * self.gain
-        if self.output_gain is not None:
-            effective *= tf.convert_to_tensor(self.output_gain)
-        return [effective.numpy(), *(tf.convert_to_tensor(weight).numpy() for weight in rest)]
+        """The effective kernel, then the bias if there is one."""
+        bias = [keras.backend.get_value(self.bias)] if self.use_bias else []  # type: ignore[attr-defined]
+        return [self.effective_kernel().numpy(), *bias]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "gain": self.gain, "learned_gain": self.learned_gain}  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("tfdiff")
 class MPConv2D(_MagnitudePreserving, keras.layers.Conv2D):
-    """Conv2D whose kernel has unit norm per output channel. Arguments as `keras.layers.Conv2D`, and:
+    """Conv2D whose kernel has unit norm per output channel."""
 
-    Args:
-        gain: constant factor on the convolution's output (before the bias).
-        learned_gain: multiply by a trained scalar that starts at zero.
-    """
-
+    plain = keras.layers.Conv2D
     fan_in_axes = (0, 1, 2)
 
-    def __init__(
-        self, filters: int, kernel_size: Any, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any
-    ) -> None:
-        kwargs.setdefault("kernel_initializer", keras.initializers.RandomNormal(stddev=1.0))
-        kwargs.setdefault("kernel_constraint", UnitVariance(self.fan_in_axes))
-        kwargs.setdefault("use_bias", False)
-        super().__init__(filters, kernel_size, **kwargs)
-        self._setup(gain, learned_gain)
-
-    def build(self, input_shape: tf.TensorShape) -> None:
-        super().build(input_shape)
-        self._build_gain()
-
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        return super().convolution_op(inputs, self._effective_kernel(kernel))
-
-    def _kernel_and_bias(self) -> list[tf.Variable]:
-        return [self.kernel] + ([self.bias] if self.use_bias else [])
-
-    def folded_layer(self) -> keras.layers.Layer:
-        """The plain `Conv2D` that computes the same function with `folded_weights()`."""
-        return keras.layers.Conv2D.from_config(self._folded_config())
+        return super().convolution_op(inputs, tf.cast(self.effective_kernel(), inputs.dtype))
 
     def get_prunable_weights(self) -> list[tf.Variable]:
         """TF-MOT's `PrunableLayer` protocol: the kernel, not the bias."""
         return [self.kernel]
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "gain": self.gain, "learned_gain": self.learned_gain}
-
 
 @keras.saving.register_keras_serializable("tfdiff")
 class MPDepthwiseConv2D(_MagnitudePreserving, keras.layers.DepthwiseConv2D):
-    """DepthwiseConv2D whose kernel has unit norm per channel. Arguments as `MPConv2D` without filters."""
+    """DepthwiseConv2D whose kernel has unit norm per channel."""
 
+    plain = keras.layers.DepthwiseConv2D
     fan_in_axes = (0, 1)
-
-    def __init__(self, kernel_size: Any, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any) -> None:
-        kwargs.setdefault("depthwise_initializer", keras.initializers.RandomNormal(stddev=1.0))
-        kwargs.setdefault("depthwise_constraint", UnitVariance(self.fan_in_axes))
-        kwargs.setdefault("use_bias", False)
-        super().__init__(kernel_size, **kwargs)
-        self._setup(gain, learned_gain)
-
-    def build(self, input_shape: tf.TensorShape) -> None:
-        super().build(input_shape)
-        self._build_gain()
+    kernel_name = "depthwise_kernel"
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         outputs = keras.backend.depthwise_conv2d(
             inputs,
-            self._effective_kernel(self.depthwise_kernel),
+            tf.cast(self.effective_kernel(), inputs.dtype),
             strides=self.strides,
             padding=self.padding,
             dilation_rate=self.dilation_rate,
@@ -158,51 +137,21 @@ class MPDepthwiseConv2D(_MagnitudePreserving, keras.layers.DepthwiseConv2D):
         )
         return keras.backend.bias_add(outputs, self.bias) if self.use_bias else outputs
 
-    def _kernel_and_bias(self) -> list[tf.Variable]:
-        return [self.depthwise_kernel] + ([self.bias] if self.use_bias else [])
-
-    def folded_layer(self) -> keras.layers.Layer:
-        """The plain `DepthwiseConv2D` that computes the same function with `folded_weights()`."""
-        return keras.layers.DepthwiseConv2D.from_config(self._folded_config())
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "gain": self.gain, "learned_gain": self.learned_gain}
-
 
 @keras.saving.register_keras_serializable("tfdiff")
 class MPDense(_MagnitudePreserving, keras.layers.Dense):
-    """Dense whose kernel has unit norm per unit, for (B, in) inputs. Arguments as `MPConv2D`."""
+    """Dense whose kernel has unit norm per unit, for (B, in) inputs."""
 
+    plain = keras.layers.Dense
     fan_in_axes = (0,)
 
-    def __init__(self, units: int, *, gain: float = 1.0, learned_gain: bool = False, **kwargs: Any) -> None:
-        kwargs.setdefault("kernel_initializer", keras.initializers.RandomNormal(stddev=1.0))
-        kwargs.setdefault("kernel_constraint", UnitVariance(self.fan_in_axes))
-        kwargs.setdefault("use_bias", False)
-        super().__init__(units, **kwargs)
-        self._setup(gain, learned_gain)
-
-    def build(self, input_shape: tf.TensorShape) -> None:
-        super().build(input_shape)
-        self._build_gain()
-
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        outputs = tf.matmul(inputs, self._effective_kernel(self.kernel))
+        outputs = tf.matmul(inputs, tf.cast(self.effective_kernel(), inputs.dtype))
         return tf.nn.bias_add(outputs, self.bias) if self.use_bias else outputs
-
-    def _kernel_and_bias(self) -> list[tf.Variable]:
-        return [self.kernel] + ([self.bias] if self.use_bias else [])
-
-    def folded_layer(self) -> keras.layers.Layer:
-        """The plain `Dense` that computes the same function with `folded_weights()`."""
-        return keras.layers.Dense.from_config(self._folded_config())
 
     def get_prunable_weights(self) -> list[tf.Variable]:
         """TF-MOT's `PrunableLayer` protocol: the kernel, not the bias."""
         return [self.kernel]
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "gain": self.gain, "learned_gain": self.learned_gain}
 
 
 @keras.saving.register_keras_serializable("tfdiff")
