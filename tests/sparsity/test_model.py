@@ -57,6 +57,7 @@ def test_unet_with_group_normalization_and_attention_reaches_it_too():
     assert fractions(model) == pytest.approx([TARGET, TARGET], abs=0.005)
 
 
+@pytest.mark.slow
 def test_sparsify_starts_from_the_same_function():
     dense = tiny_model()
     dense.fit(tiny_batches(), steps_per_epoch=3, verbose=0)
@@ -77,6 +78,7 @@ def test_wrapped_model_is_the_plain_network_on_masked_weights(trained):
     assert not any(isinstance(layer, keras.layers.Wrapper) for layer in stripped.network.layers)
 
 
+@pytest.mark.slow
 def test_every_step_ends_masked(trained):
     # Not only the last of an epoch: a checkpoint callback that runs first must find zeros.
     seen = []
@@ -92,6 +94,7 @@ def test_every_step_ends_masked(trained):
     assert seen[3][0] == pytest.approx(seen[3][1], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_save_and_load_keep_zeros_masks_and_step(trained, tmp_path):
     trained.save(tmp_path / "sparse.keras")
     loaded = load_model(str(tmp_path / "sparse.keras"))
@@ -126,6 +129,7 @@ def test_optimizer_averages_are_refused():
         model.fit(tiny_batches(), steps_per_epoch=STEPS, verbose=0)
 
 
+@pytest.mark.slow
 def test_training_on_after_strip_is_refused_and_fixed_mask_keeps_the_zeros(trained, tmp_path):
     sparsity.strip(trained).save(tmp_path / "stripped.keras")
     stripped = load_model(str(tmp_path / "stripped.keras"))
@@ -158,6 +162,7 @@ def test_zeros_in_a_plain_network_are_not_filled():
         model.train_on_batch(images, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fraction", [0.1, 0.5])
 def test_fixed_mask_keeps_zeros_that_no_default_policy_selects(fraction):
     model = sparsity.sparsify(with_zeros("stem", fraction), sparsity.FixedMask())

@@ -68,6 +68,7 @@ class _StopAfter(keras.callbacks.Callback):
         self.model.stop_training = epoch + 1 >= self.epochs
 
 
+@pytest.mark.slow
 def test_checkpoint_of_another_model_is_refused(tmp_path):
     tiny_model().fit(tiny_batches(), steps_per_epoch=1, verbose=0, callbacks=[Checkpoint(tmp_path)])
     other = tiny_model(classes=5)
@@ -92,6 +93,7 @@ def test_history_keeps_rows_before_the_step_and_drops_those_that_run_again(tmp_p
     assert rows[1]["learning_rate"] == pytest.approx(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "advice"),
     [
@@ -107,6 +109,7 @@ def test_nan_ends_training_with_advice(policy, advice):
         model.fit(tiny_batches(), steps_per_epoch=3, verbose=0, callbacks=[StopOnNaN()])
 
 
+@pytest.mark.slow
 def test_nan_in_the_weights_after_the_last_step_is_found_before_the_checkpoint(tmp_path):
     model = tiny_model()
 
@@ -122,6 +125,7 @@ def test_nan_in_the_weights_after_the_last_step_is_found_before_the_checkpoint(t
     assert Checkpoint(tmp_path).restore(tiny_model()) == 0
 
 
+@pytest.mark.slow
 def test_sample_grid_draws_the_classes_by_column(tmp_path):
     model = tiny_model()
     sampling = diffusion.Sampling(num_steps=2)
@@ -133,6 +137,7 @@ def test_sample_grid_draws_the_classes_by_column(tmp_path):
     assert list((tmp_path / "logs").glob("events*"))
 
 
+@pytest.mark.slow
 def test_progress_counts_from_the_restored_step(capsys):
     model = tiny_model()
     model.step.assign(5)

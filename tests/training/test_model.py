@@ -54,6 +54,7 @@ def test_loss_is_the_expectation_of_the_formula(weighting):
     assert float(logs["loss"]) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", PRECISIONS)
 def test_loss_is_scaled_under_float16_alone(policy, tmp_path):
     model = tiny_model(policy)
@@ -128,6 +129,7 @@ def test_steps_per_execution_changes_nothing():
         np.testing.assert_allclose(one, three, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_model_is_the_same(tmp_path):
     model = tiny_model(parameterization="v", noise_levels={"name": "cosine"}, weighting="min_snr", seed=7)
     model.fit(tiny_batches(), steps_per_epoch=2, verbose=0)
@@ -142,6 +144,7 @@ def test_saved_and_loaded_model_is_the_same(tmp_path):
     assert loaded.evaluate(tiny_batches().take(2), verbose=0) == model.evaluate(tiny_batches().take(2), verbose=0)
 
 
+@pytest.mark.slow
 def test_sample_does_not_depend_on_the_batch_size():
     model = tiny_model()
     model.fit(tiny_batches(), steps_per_epoch=3, verbose=0)
