@@ -16,10 +16,10 @@ from tfdiff.diffusion import PARAMETERIZATIONS, Denoiser, Sampling, initial_nois
 from tfdiff.errors import ExportError, ModelError, UsageError
 from tfdiff.export.calibration import calibration_labels, record_trajectory
 from tfdiff.export.conversion import Conversion, Job, Progress, convert
-from tfdiff.export.files import written_whole
 from tfdiff.export.graph import write_graphs
 from tfdiff.export.manifest import FORMATS, MANIFEST, NETWORK, SIGNATURES, Bundle, describe, file_entry
 from tfdiff.export.verification import REPORT, verify
+from tfdiff.files import written_whole
 
 #: Largest relative difference between the model and its folded float32 network, by the model's compute dtype.
 _FOLDING_TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}

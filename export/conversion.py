@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tfdiff.export.files import partial_path
+from tfdiff.files import partial_path
 
 #: Called with (file, files done, files in all) when work on a file begins, and at the end with ("", all, all).
 Progress = Callable[[str, int, int], None]

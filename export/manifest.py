@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfdiff.errors import UsageError
-from tfdiff.export.files import written_whole
+from tfdiff.files import sha256, write_text
 
 if TYPE_CHECKING:
     from tfdiff.diffusion import Denoiser, Sampling
@@ -102,8 +101,7 @@ class Bundle:
 
     def save(self) -> None:
         """Write bundle.json."""
-        with written_whole(self.directory / MANIFEST) as partial:
-            partial.write_text(json.dumps(self.manifest, indent=1) + "\n")
+        write_text(self.directory / MANIFEST, json.dumps(self.manifest, indent=1) + "\n")
 
     @property
     def files(self) -> list[Path]:
@@ -193,7 +191,3 @@ def file_entry(path: Path, seconds: float) -> dict[str, Any]:
         "sha256": sha256(path),
         "conversion_seconds": round(seconds, 2),
     }
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

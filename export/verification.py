@@ -14,10 +14,10 @@ from tfdiff.diffusion import Denoiser
 from tfdiff.errors import ExportError, UsageError
 from tfdiff.export.calibration import Trajectory, record_trajectory
 from tfdiff.export.conversion import Progress
-from tfdiff.export.files import written_whole
 from tfdiff.export.inspection import WeightCount, count_zeros, gzip_bytes, lost_zeros, network_kernels, zero_fraction
 from tfdiff.export.manifest import Bundle, FileName
 from tfdiff.export.runtimes import Runner, load
+from tfdiff.files import write_text
 from tfdiff.metrics import snr_db
 
 REPORT = "verify.json"
@@ -152,8 +152,7 @@ def verify(
         progress("", len(names), len(names))
     result = Verification(reports, errors)
     summary = {"files": {report.name: asdict(report) for report in reports}, "failed": result.failed}
-    with written_whole(exported.directory / REPORT) as partial:
-        partial.write_text(json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
+    write_text(exported.directory / REPORT, json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
     if result.failed and not allow_failures:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in result.failed.items())
         total = len(names) + len(exported.failures)

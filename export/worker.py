@@ -18,8 +18,8 @@ from typing import Any
 
 from tfdiff.export import onnx_files, onnx_int8, runtimes, tflite
 from tfdiff.export.calibration import Trajectory
-from tfdiff.export.files import written_whole
 from tfdiff.export.manifest import FileName
+from tfdiff.files import written_whole
 
 
 def main(job_path: str) -> None:

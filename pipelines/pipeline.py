@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tfdiff.errors import UsageError
+from tfdiff.files import write_text
 from tfdiff.pipelines.config import Config
 from tfdiff.pipelines.config_file import dump
-from tfdiff.pipelines.run_directory import RunDirectory, write_text
+from tfdiff.pipelines.run_directory import RunDirectory
 from tfdiff.pipelines.tensorflow_import import import_tensorflow
 
 

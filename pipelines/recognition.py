@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from tfdiff import data, metrics
@@ -24,19 +26,25 @@ def recognition_obstacle(images: data.ImageSet) -> str | None:
     return None
 
 
-def train_recogniser(config: Config, images: data.ImageSet, num_classes: int | None) -> metrics.Recogniser | None:
+def recogniser_for(
+    config: Config, images: data.ImageSet, num_classes: int | None, folder: Path
+) -> metrics.Recogniser | None:
     """A classifier of the real pictures; None where the config wants none, or where `auto` finds an obstacle.
 
     Args:
         config: its `report.recognise`, `seed` and `data.validation`.
         images: the real pictures.
         num_classes: of the model; None: it draws no classes that could be recognised.
+        folder: keeps it, so that the scores can be checked with the very network that gave them; one that lies there
+            already, from a report that was cut short, is used again.
     """
     if config.report.recognise is False or num_classes is None or recognition_obstacle(images):
         return None
     assert images.labels is not None  # else there were an obstacle
+    if (folder / metrics.recognition.METADATA_FILE).exists():
+        return metrics.Recogniser.load(folder)
     with counting_bar("recogniser", _EPOCHS, "epoch") as progress:
-        return metrics.Recogniser.train(
+        recogniser = metrics.Recogniser.train(
             images.images,
             images.labels,
             class_names=images.class_names,
@@ -45,3 +53,5 @@ def train_recogniser(config: Config, images: data.ImageSet, num_classes: int | N
             validation_fraction=config.data.validation,
             progress=progress,
         )
+    recogniser.save(folder)
+    return recogniser

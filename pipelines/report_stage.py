@@ -12,6 +12,7 @@ import numpy as np
 
 import tfdiff
 from tfdiff import data, export, metrics, training
+from tfdiff.files import write_text
 from tfdiff.pipelines.benchmarking import KERAS, time_files
 from tfdiff.pipelines.config import Config
 from tfdiff.pipelines.config_file import dump
@@ -19,9 +20,9 @@ from tfdiff.pipelines.drawing import FileDrawer, labels_in_turn
 from tfdiff.pipelines.findings import findings
 from tfdiff.pipelines.pipeline import Result
 from tfdiff.pipelines.progress import counting_bar
-from tfdiff.pipelines.recognition import train_recogniser
+from tfdiff.pipelines.recognition import recogniser_for
 from tfdiff.pipelines.report_page import render
-from tfdiff.pipelines.run_directory import RunDirectory, write_json, write_text
+from tfdiff.pipelines.run_directory import RunDirectory, write_json
 from tfdiff.pipelines.sparsify_stage import final_model
 from tfdiff.pipelines.training_run import prepare_images
 
@@ -40,7 +41,7 @@ def run(config: Config, directory: RunDirectory) -> Result:
     """
     model = final_model(config, directory)
     images = prepare_images(config, directory.require("train")["fingerprint"])
-    recogniser = train_recogniser(config, images, model.num_classes)
+    recogniser = recogniser_for(config, images, model.num_classes, directory.stage("report") / "recogniser")
     pictures, scores = _draw(config, directory, model, recogniser)
     times = time_files(directory.bundle, model, config.report.timed, config.report.threads)
     report = _figures(config, directory, model, recogniser, scores, times)

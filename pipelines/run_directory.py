@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tfdiff.errors import ConfigError, UsageError
+from tfdiff.files import sha256, write_text
 
 
 class RunDirectory:
@@ -96,7 +96,7 @@ class RunDirectory:
 
     def inputs(self, settings: dict[str, Any], before: str | None) -> dict[str, Any]:
         """What a stage depends on: its settings, and the summary of the stage `before` by its hash."""
-        return {"settings": settings, "upstream": _sha256(self.stage(before) / "summary.json") if before else None}
+        return {"settings": settings, "upstream": self._summary_hash(before) if before else None}
 
     def state(self, stage: str, inputs: dict[str, Any]) -> tuple[str, str]:
         """("new" | "begun" | "finished" | "changed", the reason for "changed" in words)."""
@@ -131,6 +131,11 @@ class RunDirectory:
         (folder / "summary.json").unlink(missing_ok=True)
         write_json(folder / "inputs.json", inputs)
 
+    def _summary_hash(self, stage: str) -> str | None:
+        """Of the summary of a stage; None where it is not finished."""
+        path = self.stage(stage) / "summary.json"
+        return sha256(path) if path.exists() else None
+
     def finish(self, stage: str, seconds: float, outputs: list[str], figures: dict[str, Any]) -> None:
         """Mark a stage as finished.
 
@@ -141,21 +146,14 @@ class RunDirectory:
             figures: what it found, JSON-able.
         """
         # With the inputs' hash, equal results of other settings still count as other results downstream.
-        inputs = _sha256(self.stage(stage) / "inputs.json")
+        inputs = sha256(self.stage(stage) / "inputs.json")
         summary = {"stage": stage, "inputs": inputs, "seconds": round(seconds, 1), "outputs": outputs, **figures}
         write_json(self.stage(stage) / "summary.json", summary)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON under a temporary name, then rename: a reader never meets half a file."""
+    """Write strict JSON whole (see `tfdiff.files.write_text`)."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text as `write_json` does."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _read_json(path: Path) -> Any:
@@ -165,10 +163,6 @@ def _read_json(path: Path) -> Any:
         raise ConfigError(
             f"{path} is damaged ({error}): remove the folder {path.parent} to run its stage again."
         ) from None
-
-
-def _sha256(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
 
 def _differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -116,8 +116,8 @@ def test_directories_that_cannot_be_written_are_named_before_conversion(
 def test_interrupted_writes_leave_the_file_as_it_was(
     exported: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def disk_full(path: Path, text: str) -> None:
-        path.write_bytes(text[: len(text) // 2].encode())
+    def disk_full(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text[: len(text) // 2].encode(encoding))
         raise OSError("No space left on device")
 
     copy = Bundle(tmp_path, dict(exported.manifest))

@@ -75,6 +75,21 @@ def test_zeros_are_those_of_the_files(finished: Path, report: dict[str, Any]) ->
         assert file["bytes"] == (finished / "bundle" / file["name"]).stat().st_size
 
 
+def test_the_recogniser_that_scored_is_kept(finished: Path, report: dict[str, Any], monkeypatch) -> None:
+    from tfdiff import data, metrics
+    from tfdiff.pipelines import load_config
+    from tfdiff.pipelines.recognition import recogniser_for
+
+    kept = metrics.Recogniser.load(finished / "report" / "recogniser")
+    assert kept.fingerprint == report["recogniser"]["fingerprint"]
+    # A report that was cut short goes on with it.
+    monkeypatch.setattr(metrics.Recogniser, "train", None)
+    images = data.prepare("digits", image_size=8, channels=1, limit=300)
+    again = recogniser_for(load_config(finished), images, 10, finished / "report" / "recogniser")
+    assert again is not None
+    assert again.fingerprint == kept.fingerprint
+
+
 def test_page_is_self_contained_and_shows_the_figures(finished: Path, report: dict[str, Any]) -> None:
     page = (finished / "report.html").read_text()
     assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", page)

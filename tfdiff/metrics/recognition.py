@@ -25,6 +25,7 @@ import tf_keras as keras
 
 from tfdiff import data
 from tfdiff.errors import DataError, UsageError
+from tfdiff.files import write_text, written_whole
 
 #: Fewer images of a class teach nothing, and leave none to hold out.
 MIN_IMAGES_PER_CLASS = 10
@@ -33,7 +34,7 @@ _WIDTHS = (32, 64, 64)
 _DROPOUT = 0.3
 _LEARNING_RATE = 2e-3
 _TRAIN_BATCH, _PREDICT_BATCH = 64, 256
-_NETWORK_FILE, _METADATA_FILE = "recogniser.keras", "recogniser.json"
+_NETWORK_FILE, METADATA_FILE = "recogniser.keras", "recogniser.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,13 +178,14 @@ class Recogniser:
         """Write the network (.keras) and its metadata (.json) into the folder `path`, made if need be."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        self.network.save(folder / _NETWORK_FILE)
+        with written_whole(folder / _NETWORK_FILE) as partial:
+            self.network.save(partial)
         metadata = {
             "class_names": self.class_names,
             "accuracy": self.accuracy,
             "fingerprint": self.fingerprint,
         }
-        (folder / _METADATA_FILE).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+        write_text(folder / METADATA_FILE, json.dumps(metadata, indent=2) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recogniser:
@@ -193,15 +195,15 @@ class Recogniser:
             DataError: when a file is missing, or the two do not belong together.
         """
         folder = Path(path)
-        for name in (_NETWORK_FILE, _METADATA_FILE):
+        for name in (_NETWORK_FILE, METADATA_FILE):
             if not (folder / name).is_file():
                 raise DataError(f"path={str(path)!r} has no {name}: give a folder written by save.")
-        metadata = json.loads((folder / _METADATA_FILE).read_text(encoding="utf-8"))
+        metadata = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
         network = keras.models.load_model(folder / _NETWORK_FILE, compile=False)
         recogniser = cls(network, tuple(metadata["class_names"]), metadata["accuracy"])
         if recogniser.fingerprint != metadata["fingerprint"]:
             raise DataError(
-                f"path={str(path)!r}: {_NETWORK_FILE} is not what {_METADATA_FILE} describes; train it again."
+                f"path={str(path)!r}: {_NETWORK_FILE} is not what {METADATA_FILE} describes; train it again."
             )
         return recogniser
 

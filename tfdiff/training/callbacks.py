@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from tfdiff import diffusion
 from tfdiff.errors import TrainingError
+from tfdiff.files import write_text
 from tfdiff.training.generate import Generator
 from tfdiff.training.images import image_grid, save_png
 from tfdiff.training.model import DiffusionModel
@@ -97,9 +98,7 @@ class History(keras.callbacks.Callback):
         row = {"step": self.model.completed_steps, "learning_rate": _learning_rate(self.model.optimizer)}
         row.update({key: float(value) for key, value in (logs or {}).items()})
         self.rows.append(row)
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        temporary.write_text(json.dumps(self.rows, indent=1))
-        temporary.replace(self.path)
+        write_text(self.path, json.dumps(self.rows, indent=1))
 
 
 class SampleGrid(keras.callbacks.Callback):

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tfdiff.files import written_whole
+
 
 def to_uint8(images: np.ndarray) -> np.ndarray:
     """[−1, 1] floats → 0 … 255 uint8 of the same shape, rounded and clipped."""
@@ -31,6 +33,5 @@ def save_png(image: np.ndarray, path: str | os.PathLike[str], scale: int = 1) ->
     picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
     if scale != 1:
         picture = picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
-    temporary = path.with_name(path.name + ".tmp")
-    picture.save(temporary, format="PNG")
-    temporary.replace(path)
+    with written_whole(path) as partial:
+        picture.save(partial, format="PNG")

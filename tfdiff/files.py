@@ -1,7 +1,8 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and what tells one content from another."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,3 +22,14 @@ def written_whole(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text so that a reader never meets half of it."""
+    with written_whole(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's content, as 64 hex digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
