@@ -19,17 +19,32 @@ _LAZY = {
     "benchmark": "benchmarks",
     "bundle": "bundling",
     "load": "runtimes",
+    "record_quality": "model_card",
     "verify": "verification",
+    "write_card": "model_card",
 }
 
 if TYPE_CHECKING:
     from tfdiff.export.benchmarks import Timing, benchmark
     from tfdiff.export.bundling import bundle
     from tfdiff.export.manifest import FORMATS, Bundle
+    from tfdiff.export.model_card import record_quality, write_card
     from tfdiff.export.runtimes import Runner, load
     from tfdiff.export.verification import Verification, verify
 
-__all__ = ["FORMATS", "Bundle", "Runner", "Timing", "Verification", "benchmark", "bundle", "load", "verify"]
+__all__ = [
+    "FORMATS",
+    "Bundle",
+    "Runner",
+    "Timing",
+    "Verification",
+    "benchmark",
+    "bundle",
+    "load",
+    "record_quality",
+    "verify",
+    "write_card",
+]
 
 
 def __getattr__(name: str) -> Any:

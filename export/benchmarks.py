@@ -27,7 +27,7 @@ class Timing:
 
 
 def benchmark(
-    files: Sequence[str | Path],
+    files: Sequence[str | Path] | Mapping[str, str | Path],
     *,
     callables: Mapping[str, Callable[[], Any]] | None = None,
     rounds: int = 20,
@@ -38,7 +38,7 @@ def benchmark(
     """Time files in turns: each round calls every file once.
 
     Args:
-        files: .tflite and .onnx files, in any mix.
+        files: .tflite and .onnx files, in any mix; of a mapping, the keys are the names.
         callables: other things to time in the same rounds, such as the Keras model, by name. Each returns an array
             of images or a tensor, the batch first.
         rounds: timed rounds.
@@ -47,16 +47,15 @@ def benchmark(
         progress: called with (rounds done, rounds in all).
 
     Returns:
-        A timing per file name (path where two files share a name) and per callable.
+        A timing per name (of a sequence: the file's name, or its path where two share a name) and per callable.
 
     Raises:
         UsageError: when a file cannot be loaded, a count is below 1 or there is nothing to time.
     """
     if rounds < 1 or warmup < 1:
         raise UsageError(f"rounds={rounds}, warmup={warmup}: both must be >= 1.")
-    paths = [Path(file) for file in files]
-    unique = len({path.name for path in paths}) == len(paths)
-    calls = {path.name if unique else str(path): _call(load(path, num_threads=num_threads)) for path in paths}
+    named = files if isinstance(files, Mapping) else _named([Path(file) for file in files])
+    calls = {name: _call(load(path, num_threads=num_threads)) for name, path in named.items()}
     calls.update(callables or {})
     if not calls:
         raise UsageError("files is empty: give .tflite or .onnx files, or callables.")
@@ -73,6 +72,11 @@ def benchmark(
     if progress:
         progress(warmup + rounds, warmup + rounds)
     return {name: Timing(float(np.median(times)), images[name]) for name, times in elapsed.items()}
+
+
+def _named(paths: Sequence[Path]) -> dict[str, Path]:
+    unique = len({path.name for path in paths}) == len(paths)
+    return {path.name if unique else str(path): path for path in paths}
 
 
 def _call(runner: Runner) -> Callable[[], np.ndarray]:

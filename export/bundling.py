@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,18 @@ from tfdiff.errors import ExportError, ModelError, UsageError
 from tfdiff.export.calibration import calibration_labels, record_trajectory
 from tfdiff.export.conversion import Conversion, Job, Progress, convert
 from tfdiff.export.graph import write_graphs
-from tfdiff.export.manifest import FORMATS, MANIFEST, NETWORK, SIGNATURES, Bundle, describe, file_entry
-from tfdiff.export.verification import REPORT, verify
+from tfdiff.export.manifest import (
+    FORMATS,
+    MANIFEST,
+    NETWORK,
+    SIGNATURES,
+    VERIFICATION,
+    Bundle,
+    describe,
+    file_entry,
+)
+from tfdiff.export.model_card import CARD, QUALITY, write_card
+from tfdiff.export.verification import verify
 from tfdiff.files import written_whole
 
 #: Largest relative difference between the model and its folded float32 network, by the model's compute dtype.
@@ -36,6 +47,7 @@ def bundle(
     batch_size: int = 1,
     calibration_size: int = 32,
     class_names: Sequence[str] | None = None,
+    facts: Mapping[str, Any] | None = None,
     reduce_range: bool = True,
     seed: int = 0,
     check: bool = True,
@@ -55,6 +67,8 @@ def bundle(
         batch_size: images per call of every file.
         calibration_size: images that are drawn for calibration.
         class_names: names for the manifest, one per class.
+        facts: what the model card tells that the model does not know: `name`, and `data`, `recipe` and `lineage`, each
+            a mapping of plain values.
         reduce_range: 7-bit weights in ONNX INT8, for x86 without VNNI. False is more exact on Arm and newer x86.
         seed: of the calibration's noise and labels.
         check: run `verify` on the bundle, and count a file below its threshold as failed.
@@ -75,6 +89,11 @@ def bundle(
     folded = Denoiser(network, denoiser.parameterization, denoiser.sigma_data)
     _check_folding(denoiser, network)
 
+    try:
+        json.dumps(facts)
+    except TypeError as error:
+        raise UsageError(f"facts: {error}: give plain values, as JSON holds them.") from error
+
     directory = Path(directory)
     _prepare(directory, network)
     files = [f"{signature}_{fmt}" for fmt in formats or FORMATS for signature in SIGNATURES]
@@ -86,7 +105,9 @@ def bundle(
         file_entry(directory / result.file, result.seconds) for result in results if result.error is None
     ]
     exported.manifest["failures"] = {result.file: result.error for result in results if result.error is not None}
+    exported.manifest["facts"] = dict(facts or {})
     exported.save()
+    write_card(directory)
     failed = dict(exported.failures)
     if check:
         failed |= verify(directory, allow_failures=True, progress=progress).failed
@@ -101,7 +122,13 @@ def _prepare(directory: Path, network: keras.Model) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         # An interrupted export must not pass for a bundle, nor leave old files beside new ones.
-        for name in (MANIFEST, REPORT, *(f"{signature}_{fmt}" for fmt in FORMATS for signature in SIGNATURES)):
+        for name in (
+            MANIFEST,
+            VERIFICATION,
+            CARD,
+            QUALITY,
+            *(f"{signature}_{fmt}" for fmt in FORMATS for signature in SIGNATURES),
+        ):
             (directory / name).unlink(missing_ok=True)
         with written_whole(directory / NETWORK) as partial:
             network.save(partial)

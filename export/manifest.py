@@ -16,7 +16,7 @@ from tfdiff.files import sha256, write_text
 if TYPE_CHECKING:
     from tfdiff.diffusion import Denoiser, Sampling
 
-MANIFEST, NETWORK = "bundle.json", "network.keras"
+MANIFEST, NETWORK, VERIFICATION = "bundle.json", "network.keras", "verify.json"
 
 #: Number of the manifest's format: raised when a client that read the last one would misread this one.
 VERSION = 1

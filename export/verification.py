@@ -15,12 +15,11 @@ from tfdiff.errors import ExportError, UsageError
 from tfdiff.export.calibration import Trajectory, record_trajectory
 from tfdiff.export.conversion import Progress
 from tfdiff.export.inspection import WeightCount, count_zeros, gzip_bytes, lost_zeros, network_kernels, zero_fraction
-from tfdiff.export.manifest import Bundle, FileName
+from tfdiff.export.manifest import VERIFICATION, Bundle, FileName
+from tfdiff.export.model_card import write_card
 from tfdiff.export.runtimes import Runner, load
 from tfdiff.files import write_text
 from tfdiff.metrics import snr_db
-
-REPORT = "verify.json"
 
 #: Largest relative error of float32 files, and smallest SNR in dB of the others, by signature and precision.
 #: Edge networks trained on digits (8 steps, and 6 with guidance 2) gave at least 64, 60, 43, 37, 22 and 22 dB.
@@ -152,7 +151,8 @@ def verify(
         progress("", len(names), len(names))
     result = Verification(reports, errors)
     summary = {"files": {report.name: asdict(report) for report in reports}, "failed": result.failed}
-    write_text(exported.directory / REPORT, json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
+    write_text(exported.directory / VERIFICATION, json.dumps(_finite(summary), indent=1, allow_nan=False) + "\n")
+    write_card(exported.directory)
     if result.failed and not allow_failures:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in result.failed.items())
         total = len(names) + len(exported.failures)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tfdiff.pipelines.curves import loss_curve
+from tfdiff.pipelines.plots import loss_curve
 from tfdiff.pipelines.findings import findings
 from tfdiff.pipelines.report_page import render
 
