@@ -12,6 +12,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 #: Stands for "the colour of the text around" in what matplotlib writes.
 _INK = "#010203"
@@ -42,7 +43,7 @@ def loss_curve(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         start = 0
         for index, (stage, rows) in enumerate(histories.items()):
             steps = [start + row["step"] for row in rows]
-            look = {"color": _COLOURS[index]}
+            look: dict[str, Any] = {"color": _COLOURS[index]}
             axes.plot(
                 steps, [row["loss"] for row in rows], linestyle=_DASHES[index], label=f"{stage}: training", **look
             )
@@ -126,14 +127,14 @@ def _look(index: int) -> dict[str, Any]:
 
 
 def _plain_numbers(axes: Axes, which: str) -> None:
-    """1000 rather than 10³ on logarithmic axes, whose ranges here are short."""
+    """1, 2, 5, 10 … rather than powers of ten on logarithmic axes, whose ranges here are short."""
     for letter in which:
         axis = axes.xaxis if letter == "x" else axes.yaxis
+        low, high = sorted(axis.get_view_interval())
+        # Within one decade 1, 2, 5 would leave a tick or none.
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 6 * low else (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
         axis.set_major_formatter("{x:g}")
-        low, high = axis.get_view_interval()
-        if high < 30 * low:  # labels between powers of ten, as long as there are few powers
-            axis.set_minor_formatter("{x:g}")
-            axis.set_tick_params(which="minor", labelsize=8)
+        axis.set_minor_locator(NullLocator())
 
 
 @contextlib.contextmanager
