@@ -59,7 +59,7 @@ def test_all_files_are_there_and_in_the_manifest(exported: Bundle) -> None:
     assert reloaded.sampling() == SAMPLING
     # Nothing but the bundle: no partial or temporary file is left.
     extra = {path.name for path in exported.directory.iterdir()} - {path.name for path in exported.files}
-    assert extra == {"bundle.json", "network.keras"}
+    assert extra == {"bundle.json", "network.keras", "MODEL_CARD.md"}
 
 
 def test_network_in_the_bundle_is_the_denoisers(exported: Bundle, denoiser: Denoiser) -> None:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tfdiff.pipelines.plots import loss_curve
 from tfdiff.pipelines.findings import findings
+from tfdiff.pipelines.plots import loss_curve
 from tfdiff.pipelines.report_page import render
 
 HISTORY = [{"step": step, "loss": 1 / step, "val_loss": 1.1 / step, "learning_rate": 0.1} for step in (10, 20, 30)]
