@@ -52,7 +52,7 @@ def ancestral(
     """Ancestral sampling: DDPM's posterior at eta = 1 (Ho et al. 2020), DDIM's eta in between, Euler at 0.
 
     eta: share of the posterior's standard deviation that is drawn, 0 to 1 (Song et al. 2021, eq. 16).
-    seed: int or scalar int tensor.
+    seed: int, or one per image (batch,): then an image does not depend on the others.
     """
     if not 0 <= eta <= 1:
         raise UsageError(f"eta={eta} must lie between 0 (deterministic) and 1 (DDPM).")
@@ -84,7 +84,7 @@ def heun(
     s_churn: total noise added back over all steps, >= 0; 0 is deterministic.
     s_min, s_max: churn only at levels between these.
     s_noise: standard deviation of the noise that is added back.
-    seed: int or scalar int tensor.
+    seed: int, or one per image (batch,): then an image does not depend on the others.
     """
     if s_churn < 0:
         raise UsageError(f"s_churn={s_churn} must be >= 0.")
@@ -145,9 +145,15 @@ def _move(x: Any, denoised: Any, sigma: float, sigma_next: float) -> Any:
 
 
 def _normal(x: Any, seed: Any, step: int) -> Any:
-    """Unit normal noise of x's shape and dtype, a function of (seed, step)."""
-    pair = tf.stack([tf.cast(seed, tf.int64), tf.cast(step, tf.int64)])
-    return stateless_normal(tf.shape(x), pair, x.dtype)
+    """Unit normal noise of x's shape and dtype, a function of (seed, step); of (seed[i], step) for image i."""
+    seed = tf.cast(seed, tf.int64)
+
+    def draw(own: Any, shape: Any) -> Any:
+        return stateless_normal(shape, tf.stack([own, tf.cast(step, tf.int64)]), x.dtype)
+
+    if seed.shape.rank == 0:
+        return draw(seed, tf.shape(x))
+    return tf.map_fn(lambda own: draw(own, tf.shape(x)[1:]), seed, fn_output_signature=x.dtype)
 
 
 SAMPLERS: dict[str, Callable[..., Any]] = {

@@ -76,8 +76,8 @@ class Sampling:
         denoiser: a `Denoiser`.
         noise: unit normal, (batch, H, W, C), as `initial_noise` draws it.
         label: one-hot rows (batch, K), or None.
-        seed: int or scalar int tensor, for stochastic samplers alone. Give each batch its own, or all of
-            them draw the same.
+        seed: for stochastic samplers alone: an int, or one per image (batch,). Give each batch or image its
+            own, or all of them draw the same.
         callback: called once a step as callback(step, sigma, x, denoised).
         """
         return self.run(denoiser.guided(label, self.guidance_scale), noise, seed=seed, callback=callback)

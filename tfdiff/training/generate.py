@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -30,13 +30,13 @@ class Drawer(ABC):
         self.batch_size = batch_size
 
     @abstractmethod
-    def draw_batch(self, noise: np.ndarray, label: np.ndarray | None, seed: int) -> np.ndarray:
+    def draw_batch(self, noise: np.ndarray, label: np.ndarray | None, seeds: np.ndarray) -> np.ndarray:
         """Images (n,H,W,C) in [−1, 1] from unit noise (n,H,W,C), n ≤ batch_size.
 
         Args:
             noise: where the images start.
             label: one-hot rows (n,K), zeros for no class; None where there are no classes.
-            seed: of noise that is drawn on the way, if any.
+            seeds: (n,) ints, of noise that is drawn on the way, if any.
         """
 
     def draw(
@@ -45,14 +45,16 @@ class Drawer(ABC):
         *,
         num_images: int | None = None,
         seed: int = 0,
+        start: int = 0,
         progress: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Draw images 0, 1, … of `seed`.
+        """Draw images start, start + 1, … of `seed`.
 
         Args:
             labels: (N,) ints, −1 for unconditional; None: all unconditional.
             num_images: N where `labels` is None.
             seed: of the starting noise.
+            start: number of the first image.
             progress: called with the number of images drawn since the last call.
 
         Returns:
@@ -61,26 +63,38 @@ class Drawer(ABC):
         Raises:
             UsageError: when neither `labels` nor `num_images` says how many, or labels do not suit the network.
         """
+        batches = list(self.stream(labels, num_images=num_images, seed=seed, start=start, progress=progress))
+        return np.concatenate([*batches, np.empty((0, *self.image_shape), np.float32)])
+
+    def stream(
+        self,
+        labels: Sequence[int] | np.ndarray | None = None,
+        *,
+        num_images: int | None = None,
+        seed: int = 0,
+        start: int = 0,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[np.ndarray]:
+        """The images of `draw` in batches of at most `batch_size`, of which one is held at a time."""
         if labels is None and num_images is None:
             raise UsageError("sample: give labels (one per image) or num_images.")
         if labels is not None and self.num_classes is None:
             raise UsageError("sample: labels were given, but the network is unconditional; give num_images.")
         count = num_images if labels is None else len(labels)
         assert count is not None
-        noise = diffusion.initial_noise(count, self.image_shape, seed)
         rows = None
         if self.num_classes is not None:
             chosen = np.full(count, -1) if labels is None else np.asarray(labels)
             rows = np.asarray(diffusion.one_hot_labels(chosen, self.num_classes))
-        images = np.empty_like(noise)
         for begin in range(0, count, self.batch_size):
             end = min(begin + self.batch_size, count)
-            # Stochastic samplers draw per batch: each needs a seed of its own.
-            draws = int(np.random.SeedSequence([seed, begin]).generate_state(1)[0])
-            images[begin:end] = self.draw_batch(noise[begin:end], None if rows is None else rows[begin:end], draws)
+            noise = diffusion.initial_noise(end - begin, self.image_shape, seed, start=start + begin)
+            # Stochastic samplers draw on the way: each image has a seed of its own for that, too.
+            numbers = range(start + begin, start + end)
+            seeds = np.array([np.random.SeedSequence([seed, i, 1]).generate_state(1)[0] for i in numbers], np.int64)
+            yield self.draw_batch(noise, None if rows is None else rows[begin:end], seeds)
             if progress:
                 progress(end - begin)
-        return images
 
 
 class Generator(Drawer):
@@ -96,7 +110,7 @@ class Generator(Drawer):
         # No autograph: there is no tensor-dependent control flow to convert.
         self._denoise = tf.function(denoise, autograph=False)
 
-    def draw_batch(self, noise: np.ndarray, label: np.ndarray | None, seed: int) -> np.ndarray:
+    def draw_batch(self, noise: np.ndarray, label: np.ndarray | None, seeds: np.ndarray) -> np.ndarray:
         """One batch, padded to the fixed size so that a smaller last one is not traced anew."""
         missing = self.batch_size - len(noise)
 
@@ -106,6 +120,6 @@ class Generator(Drawer):
         rows = None if label is None else pad(label)
         # A tensor sigma, not the float that the samplers hold: one trace serves every step.
         drawn = self.sampling.run(
-            lambda x, sigma: self._denoise(x, tf.constant(sigma, tf.float32), rows), pad(noise), seed=seed
+            lambda x, sigma: self._denoise(x, tf.constant(sigma, tf.float32), rows), pad(noise), seed=pad(seeds)
         )
         return np.clip(drawn.numpy()[: len(noise)], -1.0, 1.0)
