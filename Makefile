@@ -25,7 +25,7 @@ lint: $(VENV)/.installed-lint
 
 ## Time the exported files of the demo's run alternately, with the Keras model beside them.
 bench: demo
-	$(BIN)/tfdiff bench $(OUT)
+	$(BIN)/tfdiff bench $(OUT) --statistics
 
 ## Build the wheel from a clean copy of the tree, install it in an empty environment, run the command line.
 wheel: $(VENV)/.installed-test

@@ -135,14 +135,14 @@ def _quality(quality: Mapping[str, Any]) -> str:
         return _section("Quality", ["Not measured yet: `tfdiff evaluate` scores what the files draw."])
     columns = {
         "FID": ("fid", ".2f"),
-        "KID ×1000": ("kid", ".2f"),
+        "KID": ("kid", ".4f"),
         "precision": ("precision", ".3f"),
         "recall": ("recall", ".3f"),
         "recognised": ("recognised", ".1%"),
     }
     lines = [f"| drawn by | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
-        cells = (_interval(row.get(key), form, 1000 if key == "kid" else 1) for key, form in columns.values())
+        cells = (_interval(row.get(key), form) for key, form in columns.values())
         lines.append(f"| {row['name']} | {' | '.join(cells)} |")
     protocol = quality.get("protocol") or {}
     measured = [f"{key.replace('_', ' ')}: {_plain(value)}" for key, value in protocol.items()]
@@ -165,12 +165,12 @@ def _bullets(facts: Mapping[str, Any] | None) -> list[str]:
     return [f"- **{key.replace('_', ' ')}**: {_plain(value)}" for key, value in (facts or {}).items()]
 
 
-def _interval(figure: Mapping[str, Any] | None, form: str, scale: float) -> str:
+def _interval(figure: Mapping[str, Any] | None, form: str) -> str:
     if figure is None:
         return "–"
     value, low, high = (figure.get(key) for key in ("value", "low", "high"))
-    text = _text(None if value is None else value * scale, form)
-    return text if low is None or high is None else f"{text} [{low * scale:{form}}, {high * scale:{form}}]"
+    text = _text(value, form)
+    return text if low is None or high is None else f"{text} [{low:{form}}, {high:{form}}]"
 
 
 def _text(value: Any, form: str) -> str:

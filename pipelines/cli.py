@@ -81,15 +81,20 @@ def bench(
     source: Source,
     images: Annotated[int, typer.Option("-n", min=1, help="Pictures that each file draws.")] = 30,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each runtime.")] = 1,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Also measure how fast pictures become FID's statistics.")
+    ] = False,
     debug: Debug = False,
     verbose: Verbose = False,
 ) -> None:
     """Time a run's files alternately, with the Keras model beside them."""
     with session(debug=debug, verbose=verbose):
         import_tensorflow()
-        from tfdiff.pipelines.results import benchmark_text
+        from tfdiff.pipelines.results import benchmark_text, statistics_text
 
         typer.echo(benchmark_text(_run_directory(source), images, threads))
+        if statistics:
+            typer.echo(statistics_text(_run_directory(source)))
 
 
 @app.command()
@@ -114,6 +119,120 @@ def sample(
         from tfdiff.pipelines.results import draw_grid
 
         typer.echo(draw_grid(_run_directory(source), file, images, label, seed, output))
+
+
+@app.command()
+def generate(
+    source: Annotated[
+        str, typer.Argument(metavar="RUN_OR_FILE", help="A run directory, or a .keras, .tflite or .onnx file.")
+    ],
+    file: Annotated[
+        str | None, typer.Option("--file", help="A file of the run that draws; by default its final model.")
+    ] = None,
+    images: Annotated[int, typer.Option("-n", min=1, help="Pictures to draw.")] = 1000,
+    label: Annotated[int | None, typer.Option(min=0, help="Class of all of them; by default each in turn.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Picture i depends on the seed and i alone.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that draw.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each file's runtime.")] = 1,
+    output: Annotated[
+        Path, typer.Option("-o", help="An .npz file, or a folder for PNG files; go on with the same command.")
+    ] = Path("pictures.npz"),
+    debug: Debug = False,
+    verbose: Verbose = False,
+) -> None:
+    """Draw any number of pictures into an .npz or a folder of PNG files."""
+    with session(debug=debug, verbose=verbose, resume="the same command"):
+        import_tensorflow()
+        from tfdiff.pipelines.results import generate_pictures
+
+        typer.echo(generate_pictures(source, file, images, label, seed, workers, threads, output))
+
+
+Images = Annotated[int, typer.Option("-n", min=2, help="Pictures that each candidate draws.")]
+Features = Annotated[
+    str,
+    typer.Option(
+        metavar="own|inception:PATH|PATH",
+        help="Feature network of distances: trained on the real pictures, the published FID weights, or a Keras model.",
+    ),
+]
+RealData = Annotated[
+    str | None, typer.Option("--data", metavar="SOURCE", help="Real pictures; by default those of the run.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the starting noise, which all candidates share.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that draw.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of each file's runtime.")]
+CompareOut = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the page and the pictures go.")]
+
+
+@app.command()
+def evaluate(
+    source: Annotated[
+        str, typer.Argument(metavar="RUN_OR_FILE", help="A run directory, or a .keras, .tflite or .onnx file.")
+    ],
+    images: Images = 1024,
+    features: Features = "own",
+    data: RealData = None,
+    seed: Seed = 1000,
+    workers: Workers = 1,
+    threads: Threads = 1,
+    out: CompareOut = None,
+    debug: Debug = False,
+    verbose: Verbose = False,
+) -> None:
+    """Score what a run's models and files draw, and what they cost: a table and a page."""
+    _compare([source], (), images, features, data, seed, workers, threads, out, debug, verbose)
+
+
+@app.command()
+def compare(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="A B…", help="Runs, .keras, .tflite and .onnx files; the first is the baseline."),
+    ],
+    across: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SETTING", help="What of the sampling differs on purpose, such as num_steps; repeatable."),
+    ] = None,
+    images: Images = 1024,
+    features: Features = "own",
+    data: RealData = None,
+    seed: Seed = 1000,
+    workers: Workers = 1,
+    threads: Threads = 1,
+    out: CompareOut = None,
+    debug: Debug = False,
+    verbose: Verbose = False,
+) -> None:
+    """Draw with every candidate from the same noise, and say which file to ship: a table and a page."""
+    _compare(sources, tuple(across or ()), images, features, data, seed, workers, threads, out, debug, verbose)
+
+
+def _compare(
+    sources: list[str],
+    across: tuple[str, ...],
+    images: int,
+    features: str,
+    data: str | None,
+    seed: int,
+    workers: int,
+    threads: int,
+    out: Path | None,
+    debug: bool,
+    verbose: bool,
+) -> None:
+    again = shlex.join(["tfdiff", "compare" if len(sources) > 1 else "evaluate", *sources])
+    with session(debug=debug, verbose=verbose, resume=again):
+        import_tensorflow()
+        from tfdiff.pipelines.evaluation.comparison import Settings, compare
+        from tfdiff.pipelines.evaluation.output import table_text
+
+        settings = Settings(
+            images=images, features=features, data=data, seed=seed, across=across, threads=threads, workers=workers
+        )
+        page, comparison = compare(sources, settings, out)
+        typer.echo(table_text(comparison))
+        typer.echo(page)
 
 
 @app.command()

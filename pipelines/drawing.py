@@ -33,8 +33,8 @@ class FileDrawer(training.Drawer):
             raise UsageError(f"{path} takes {', '.join(shapes)}: give a sample_* file, which draws from noise alone.")
         super().__init__(tuple(shapes["noise"][1:]), shapes["label"][-1] if "label" in shapes else None, _CHUNK)
 
-    def draw_batch(self, noise: np.ndarray, label: np.ndarray | None, seed: int) -> np.ndarray:
-        """One batch; exported samplers draw no noise that `seed` could determine."""
+    def draw_batch(self, noise: np.ndarray, label: np.ndarray | None, seeds: np.ndarray) -> np.ndarray:
+        """One batch; exported samplers draw no noise that `seeds` could determine."""
         feeds = {"noise": noise} if label is None else {"noise": noise, "label": label}
         return self._runner.run(feeds)["image"]
 

@@ -20,7 +20,7 @@ def render_page(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=_percent, kilobytes=_kilobytes, number=_number, million=_million)
+    environment.filters.update(percent=_percent, kilobytes=_kilobytes, number=_number, million=_million, spread=_spread)
     return environment.get_template(template).render(**values)
 
 
@@ -45,3 +45,12 @@ def _million(value: int | None) -> str:
 
 def _number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def _spread(figure: dict[str, float | None] | None, digits: int = 2) -> str:
+    """A value and half the width of its interval."""
+    if figure is None or figure["value"] is None:
+        return "–"
+    text = f"{figure['value']:,.{digits}f}"
+    low, high = figure["low"], figure["high"]
+    return text if low is None or high is None else f"{text} ± {(high - low) / 2:.{digits}f}"

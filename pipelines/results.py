@@ -12,10 +12,14 @@ from tfdiff.pipelines.benchmarking import time_files
 from tfdiff.pipelines.config import Config
 from tfdiff.pipelines.config_file import load_config
 from tfdiff.pipelines.drawing import FileDrawer, labels_in_turn
+from tfdiff.pipelines.evaluation.candidates import find_candidates
+from tfdiff.pipelines.evaluation.throughput import pictures_to_measure, throughput_text
+from tfdiff.pipelines.evaluation.yardstick import OWN, feature_network
+from tfdiff.pipelines.generation import Source, generate
 from tfdiff.pipelines.progress import counting_bar
 from tfdiff.pipelines.run_directory import RunDirectory
 from tfdiff.pipelines.sparsify_stage import final_model
-from tfdiff.pipelines.training_run import sampling_of
+from tfdiff.pipelines.training_run import prepare_images, sampling_of
 
 _COLUMNS = 8
 
@@ -30,7 +34,25 @@ def benchmark_text(directory: RunDirectory, images: int, threads: int) -> str:
     directory.require("export")
     times = time_files(directory.bundle, final_model(config, directory), images, threads)
     width = max(map(len, times))
-    return "\n".join(f"{name:<{width}}  {milliseconds:9.2f} ms" for name, milliseconds in times.items())
+    lines = []
+    for name, milliseconds in times.items():
+        call = "calls" if name.startswith("denoise_") else "pictures"
+        lines.append(f"{name:<{width}}  {milliseconds:9.2f} ms  {1e3 / milliseconds:7.1f} {call}/s")
+    return "\n".join(lines)
+
+
+def statistics_text(directory: RunDirectory) -> str:
+    """How fast pictures like the run's become statistics, and what memory that takes.
+
+    Raises:
+        UsageError: when the run is not trained.
+    """
+    config = _config_of(directory)
+    images = prepare_images(config, directory.require("train")["fingerprint"])
+    train, held_out = images.split(config.data.validation, config.seed)
+    network = feature_network(OWN, train, held_out, directory.path / "networks")
+    with counting_bar("statistics", pictures_to_measure()) as progress:
+        return throughput_text(network, images.image_shape, progress)
 
 
 def draw_grid(
@@ -73,6 +95,37 @@ def draw_grid(
     except OSError as error:
         raise UsageError(f"cannot write {output} ({error.strerror}): choose another path with -o.") from error
     return output
+
+
+def generate_pictures(
+    source: str, file: str | None, images: int, label: int | None, seed: int, workers: int, threads: int, output: Path
+) -> Path:
+    """Draw pictures with a run's final model, one of its files, or a file alone (see `generation.generate`).
+
+    Raises:
+        UsageError: when `source` is no run and no file that draws.
+    """
+    path = Path(source)
+    if file is not None:
+        path = _locate(RunDirectory(path), file)
+    elif path.is_dir():
+        final = [path / stage / "model.keras" for stage in ("sparsify", "train")]
+        path = next((model for model in final if model.exists()), path)
+    (candidate,) = find_candidates([str(path)])
+    bundle = candidate.bundle
+    names = bundle.manifest["class_names"] if bundle else None
+    drawing = Source(candidate.path, candidate.sampling.config(), threads)
+    with counting_bar("draw", images) as progress:
+        return generate(
+            drawing,
+            output,
+            num_images=images,
+            seed=seed,
+            label=label,
+            workers=workers,
+            class_names=names,
+            progress=progress,
+        )
 
 
 def file_text(path: Path) -> str:

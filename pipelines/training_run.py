@@ -11,7 +11,7 @@ import tf_keras as keras
 from tfdiff import data, diffusion, training
 from tfdiff.errors import DataError
 from tfdiff.pipelines.config import Config, Sparsify, Train
-from tfdiff.pipelines.recognition import recognition_obstacle
+from tfdiff.pipelines.evaluation.yardstick import recognition_obstacle
 
 
 def prepare_images(config: Config, expected: str | None = None) -> data.ImageSet:

@@ -11,13 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdiff import training
 from tfdiff.files import write_text
 from tfdiff.pipelines.page import data_url, render_page
 from tfdiff.pipelines.plots import Point, level_plot, pareto_plot
-
-#: How often KID is magnified in tables and plots: its values are small.
-KID_SCALE = 1000
 
 
 def write_comparison(
@@ -53,14 +49,14 @@ def table_csv(rows: list[Mapping[str, Any]]) -> str:
 
 def table_text(comparison: Mapping[str, Any]) -> str:
     """The figures that matter most, aligned for a terminal."""
-    header = ("", "FID", "KID×1000", "recall", "recognised", "kB", "ms", "MB peak")
+    header = ("", "FID", "KID", "recall", "recognised", "kB", "ms", "MB peak")
     lines = [header]
     for row in comparison["candidates"]:
         lines.append(
             (
                 row["name"],
                 _spread(row["fid"], 2),
-                _spread(row["kid"], 2, KID_SCALE),
+                _spread(row["kid"], 4),
                 _spread(row["recall"], 3),
                 "–" if row["recognised"] is None else f"{row['recognised']['value']:.1%}",
                 "–" if row["bytes"] is None else f"{row['bytes'] / 1000:,.0f}",
@@ -78,8 +74,6 @@ def table_text(comparison: Mapping[str, Any]) -> str:
 def render(title: str, comparison: Mapping[str, Any], pictures: Mapping[str, np.ndarray]) -> str:
     """The page (see `write_comparison`)."""
     metric = comparison["quality_metric"]
-    scale = KID_SCALE if metric == "kid" else 1
-    label = "KID × 1000" if metric == "kid" else metric.upper()
     series = {
         row["name"]: (row["denoising"]["sigmas"], row["denoising"]["loss"])
         for row in comparison["candidates"]
@@ -95,13 +89,12 @@ def render(title: str, comparison: Mapping[str, Any], pictures: Mapping[str, np.
         classes=any(row["recognised"] for row in comparison["candidates"]),
         rows={name: [data_url(image) for image in images] for name, images in pictures.items()},
         plots=[
-            pareto_plot(_points(comparison, cost, metric, divisor, scale), comparison["fronts"][cost], axis, label)
+            pareto_plot(_points(comparison, cost, metric, divisor), comparison["fronts"][cost], axis, metric.upper())
             for cost, divisor, axis in (("ms_per_image", 1, "ms a picture"), ("bytes", 1000, "size, kB"))
             if comparison["fronts"][cost]
         ],
         levels=level_plot(series, "weighted loss") if series else None,
-        quality_scale=scale,
-        quality_digits=2,
+        quality_digits=4 if metric == "kid" else 2,
     )
 
 
@@ -115,19 +108,13 @@ def first_pictures(batches: Any, count: int) -> np.ndarray:
     return np.concatenate(kept)
 
 
-def save_grid(path: Path, pictures: np.ndarray, columns: int) -> None:
-    """uint8 pictures as one PNG."""
-    training.save_png(training.image_grid(pictures.astype(np.float32) / 127.5 - 1, columns), path, scale=2)
-
-
-def _points(comparison: Mapping[str, Any], cost: str, metric: str, divisor: float, scale: float) -> list[Point]:
+def _points(comparison: Mapping[str, Any], cost: str, metric: str, divisor: float) -> list[Point]:
     points = []
     for row in comparison["candidates"]:
         quality = row[metric]
         if quality is None or row[cost] is None:
             continue
-        low, high = (None if quality[end] is None else quality[end] * scale for end in ("low", "high"))
-        points.append(Point(row["name"], row[cost] / divisor, quality["value"] * scale, low, high))
+        points.append(Point(row["name"], row[cost] / divisor, quality["value"], quality["low"], quality["high"]))
     return points
 
 
@@ -145,14 +132,14 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _spread(figure: Mapping[str, Any] | None, digits: int, scale: float = 1) -> str:
+def _spread(figure: Mapping[str, Any] | None, digits: int) -> str:
     """Value and half the width of its interval."""
     if figure is None:
         return "–"
-    text = f"{figure['value'] * scale:.{digits}f}"
+    text = f"{figure['value']:.{digits}f}"
     if figure["low"] is None:
         return text
-    return f"{text} ± {(figure['high'] - figure['low']) / 2 * scale:.{digits}f}"
+    return f"{text} ± {(figure['high'] - figure['low']) / 2:.{digits}f}"
 
 
 def _aligned(cell: str, width: int, left: bool) -> str:

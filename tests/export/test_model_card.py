@@ -55,7 +55,7 @@ def test_verification_and_quality_are_added(copied: Path) -> None:
     protocol = {"features": "recogniser", "images": 512, "sampling": {"num_steps": 5}}
     record_quality(copied, {"protocol": protocol, "candidates": [row], "notes": ["ONNX is slower."]})
     card = (copied / "MODEL_CARD.md").read_text()
-    assert f"| {name} | – | 12.30 [10.00, 15.00] | – | – | 90.0% |" in card
+    assert f"| {name} | – | 0.0123 [0.0100, 0.0150] | – | – | 90.0% |" in card
     assert "features: recogniser; images: 512; sampling: num_steps 5" in card
     assert "- ONNX is slower." in card
     assert "Not verified yet" not in card

@@ -25,7 +25,8 @@ def file(name: str, milliseconds: float, **figures: Any) -> dict[str, Any]:
         "partitions": 1,
         "zero_fraction": 0.8,
     }
-    return {"name": name, "ms_per_image": milliseconds, "recognised": None, **common, **figures}
+    scores = {"recognised": None, "fid": None, "kid": {"value": 0.0123, "low": 0.0113, "high": 0.0133}}
+    return {"name": name, "ms_per_image": milliseconds, **scores, **common, **figures}
 
 
 @pytest.fixture
@@ -38,7 +39,14 @@ def report() -> dict[str, Any]:
         "sampling": {"sampler": "dpmpp_2m", "network_calls": 8},
         "train": {"steps": 30, "loss": 0.1, "val_loss": 0.2, "history": HISTORY},
         "sparsity": {"fraction": 0.8, "layers": [layer], "steps": 30, "val_loss": 0.3, "history": HISTORY},
-        "keras": {"recognised": 0.95, "ms_per_image": 40.0},
+        "dense": {"recognised": 0.96, "fid": {"value": 3.0, "low": None, "high": None}, "kid": None},
+        "keras": {
+            "recognised": 0.95,
+            "ms_per_image": 40.0,
+            "fid": {"value": 3.2, "low": 3.0, "high": 3.4},
+            "kid": None,
+        },
+        "protocol": {"features": "a network", "features_hash": "ab" * 32, "reference_images": 270, "images": 512},
         "files": [
             file("sample_float32.tflite", 30.0),
             file("sample_int8.tflite", 20.0, bytes=400, recognised=0.91),
@@ -86,7 +94,7 @@ def test_page(report: dict[str, Any]) -> None:
 
 def test_page_without_classes_or_pruning(report: dict[str, Any]) -> None:
     report.update(
-        recogniser=None, sparsity={"fraction": 0.0, "layers": []}, keras={"recognised": None, "ms_per_image": 1.0}
+        recogniser=None, sparsity={"fraction": 0.0, "layers": []}, keras={**report["keras"], "recognised": None}
     )
     page = render(report, {}, 2, "")
     assert "classifier" not in page

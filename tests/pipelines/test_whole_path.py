@@ -45,7 +45,7 @@ def test_report_has_every_figure(report: dict[str, Any]) -> None:
     assert {"train", "sparsity", "keras", "files"} <= set(report)
     assert {"steps", "loss", "val_loss", "history"} <= set(report["train"])
     assert {"fraction", "layers"} <= set(report["sparsity"])
-    assert set(report["keras"]) == {"recognised", "ms_per_image"}
+    assert set(report["keras"]) == {"recognised", "ms_per_image", "fid", "kid", "precision", "recall"}
     assert {file["name"] for file in report["files"]} == {
         f"{part}_{fmt}" for part in ("denoise", "sample") for fmt in FORMATS
     }
@@ -61,7 +61,8 @@ def test_report_has_every_figure(report: dict[str, Any]) -> None:
             "ms_per_image",
         } <= set(file)
         assert file["ms_per_image"] > 0
-        assert (file["recognised"] is None) == file["name"].startswith("denoise")
+        scored = file["name"] in ("sample_float32.tflite", "sample_int8.tflite")
+        assert (file["recognised"] is not None) == (file["kid"] is not None) == scored
 
 
 def test_zeros_are_those_of_the_files(finished: Path, report: dict[str, Any]) -> None:
@@ -75,19 +76,19 @@ def test_zeros_are_those_of_the_files(finished: Path, report: dict[str, Any]) ->
         assert file["bytes"] == (finished / "bundle" / file["name"]).stat().st_size
 
 
-def test_the_recogniser_that_scored_is_kept(finished: Path, report: dict[str, Any], monkeypatch) -> None:
-    from tfdiff import data, metrics
-    from tfdiff.pipelines import load_config
-    from tfdiff.pipelines.recognition import recogniser_for
+def test_the_network_that_scored_is_kept(finished: Path, report: dict[str, Any]) -> None:
+    from tfdiff import metrics
 
-    kept = metrics.Recogniser.load(finished / "report" / "recogniser")
-    assert kept.fingerprint == report["recogniser"]["fingerprint"]
-    # A report that was cut short goes on with it.
-    monkeypatch.setattr(metrics.Recogniser, "train", None)
-    images = data.prepare("digits", image_size=8, channels=1, limit=300)
-    again = recogniser_for(load_config(finished), images, 10, finished / "report" / "recogniser")
-    assert again is not None
-    assert again.fingerprint == kept.fingerprint
+    kept = metrics.Recogniser.load(finished / "networks" / "recogniser")
+    assert kept.fingerprint == report["recogniser"]["fingerprint"] == report["protocol"]["features_hash"]
+
+
+def test_card_tells_the_quality(finished: Path, report: dict[str, Any]) -> None:
+    card = (finished / "bundle" / "MODEL_CARD.md").read_text()
+    assert f"| Keras | {report['keras']['recognised']:.1%}" in re.sub(r"(\| Keras \|).*\| ", r"\1 ", card)
+    assert "- **source**: digits" in card
+    assert "validation loss" in card
+    assert report["protocol"]["features_hash"] in card
 
 
 def test_page_is_self_contained_and_shows_the_figures(finished: Path, report: dict[str, Any]) -> None:
