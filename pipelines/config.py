@@ -112,6 +112,27 @@ class Train(Section):
     checkpoint_every: Count = 250
     #: Sample grids, every so many checkpoints.
     sample_every: Count = 1
+    #: Held-out images whose denoising loss by noise level is measured at every checkpoint; 0: not measured.
+    denoising_images: Steps = 128
+    #: Pictures that are drawn at every checkpoint for a kernel distance to the real ones (KID); 0: none.
+    kid_images: Steps = 0
+    #: What a stage ends with: the weights after the last step, or those of the checkpoint where `monitor` was least.
+    keep: Literal["last", "best"] = "last"
+    monitor: Literal["val_denoising", "val_loss", "val_kid"] = "val_denoising"
+
+    @model_validator(mode="after")
+    def _monitor_is_measured(self) -> Train:
+        needs = {"val_denoising": "denoising_images", "val_kid": "kid_images"}.get(self.monitor)
+        if self.keep == "best" and needs and not getattr(self, needs):
+            raise ValueError(
+                f"train.keep=best picks by train.monitor={self.monitor}, which train.{needs}=0 does not measure: set "
+                f"train.{needs} to some hundreds, or monitor val_loss"
+            )
+        if self.kid_images == 1:
+            raise ValueError(
+                "train.kid_images=1: a kernel distance needs 2 or more, and some hundreds to mean anything"
+            )
+        return self
 
     @field_validator("noise_levels", mode="before")
     @classmethod

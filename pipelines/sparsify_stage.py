@@ -37,9 +37,20 @@ def run(config: Config, directory: RunDirectory) -> Result:
     )
     model = sparsity.sparsify(dense, method)
     # Steps count from 0 again: with the seed of training, they would see its batches again in the same order.
-    figures = fit(model, images, config, settings, folder, "sparsify", seed=config.seed + 1)
-    model.save(str(folder / "model.keras"))
-    layers = sparsity.layer_sparsity(model.ema_network, sparsity.selections(model, policy))
+    figures = fit(
+        model,
+        images,
+        config,
+        settings,
+        folder,
+        "sparsify",
+        seed=config.seed + 1,
+        networks=directory.path / "networks",
+        monitors=[sparsity.SparsityMonitor(folder / "sparsity.json", folder / "tensorboard" / "sparsity")],
+        settled=method.schedule.end_step,
+    )
+    kept = training.load_model(str(folder / "model.keras"))
+    layers = sparsity.layer_sparsity(kept.ema_network, sparsity.selections(kept, policy))
     return Result(
         {
             "method": settings.method,

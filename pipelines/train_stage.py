@@ -38,8 +38,7 @@ def run(config: Config, directory: RunDirectory) -> Result:
         ema_decay=train.ema_decay,
         seed=config.seed,
     )
-    figures = fit(model, images, config, train, folder, "train", seed=config.seed)
-    model.save(str(folder / "model.keras"))
+    figures = fit(model, images, config, train, folder, "train", seed=config.seed, networks=directory.path / "networks")
     return Result(
         {
             "fingerprint": images.fingerprint,

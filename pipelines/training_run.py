@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdiff import data, diffusion, training
 from tfdiff.errors import DataError
+from tfdiff.files import written_whole
 from tfdiff.pipelines.config import Config, Sparsify, Train
-from tfdiff.pipelines.evaluation.yardstick import recognition_obstacle
+from tfdiff.pipelines.evaluation.yardstick import OWN, feature_network, measure, real_batches, recognition_obstacle
+from tfdiff.pipelines.progress import counting_bar
 
 
 def prepare_images(config: Config, expected: str | None = None) -> data.ImageSet:
@@ -85,8 +89,11 @@ def fit(
     description: str,
     *,
     seed: int,
+    networks: Path,
+    monitors: Sequence[keras.callbacks.Callback] = (),
+    settled: int = 0,
 ) -> dict[str, Any]:
-    """Train `model` for `settings.steps` steps, from the last checkpoint in `folder` if there is one.
+    """Train `model` for `settings.steps` steps, from the last checkpoint in `folder` if there is one, and save it.
 
     Batch k and the randomness of step k depend on the seeds and k alone, so a run that was killed ends with the
     weights of an unbroken one.
@@ -96,12 +103,16 @@ def fit(
         images: divided into training and validation images by `config.seed`, in every stage alike.
         config: its `data`, `train` and `sampling`.
         settings: of this training.
-        folder: receives checkpoints, history, logs and sample grids.
+        folder: receives model.keras, checkpoints, history, logs and sample grids.
         description: what the progress bar says.
         seed: of the order of the images and their augmentation; each stage has its own.
+        networks: keeps the feature network of `train.kid_images`.
+        monitors: more callbacks that put numbers into the logs.
+        settled: the step from which a checkpoint may be the best one.
 
     Returns:
-        `steps`, `parameters`, `loss`, `val_loss` and `images` (how many train and validate).
+        `steps`, `parameters`, `loss`, `val_loss`, `images` (how many train and validate), `history` and, for
+        `train.keep` best, `kept`: the record of the checkpoint that model.keras is.
     """
     train_images, held_out = images.split(config.data.validation, config.seed)
     train = config.train
@@ -111,12 +122,18 @@ def fit(
         jit_compile=training.resolve_jit_compile(train.jit_compile, model.network),
         steps_per_execution=train.steps_per_execution,
     )
+    keep_best = training.KeepBest(folder / "best", train.monitor, start_step=settled) if train.keep == "best" else None
     checkpoint, callbacks = training.standard_callbacks(
         folder,
         settings.steps,
         sampling=sampling_of(config),
         sample_every=train.sample_every,
         description=description,
+        monitors=[
+            *monitors,
+            *_quality_monitors(config, train_images, held_out, networks),
+            *([keep_best] if keep_best else []),
+        ],
     )
     taken = checkpoint.restore(model)
     if taken < settings.steps:
@@ -143,6 +160,11 @@ def fit(
                 if isinstance(callback, training.Progress):
                     callback.on_train_end()
     history = json.loads((folder / "history.json").read_text())
+    target = folder / "model.keras"
+    kept = keep_best.restore(target) if keep_best else None
+    if kept is None:
+        with written_whole(target) as partial:
+            model.save(str(partial))
     return {
         "steps": settings.steps,
         "parameters": int(model.ema_network.count_params()),
@@ -150,7 +172,35 @@ def fit(
         "val_loss": history[-1]["val_loss"],
         "history": history,
         "images": {"train": len(train_images), "validation": len(held_out), "skipped": len(images.skipped)},
+        **({"kept": kept} if kept else {}),
     }
+
+
+def _quality_monitors(
+    config: Config, images: data.ImageSet, held_out: data.ImageSet, networks: Path
+) -> list[keras.callbacks.Callback]:
+    """The callbacks of `train.denoising_images` and `train.kid_images`."""
+    train = config.train
+    monitors: list[keras.callbacks.Callback] = []
+    if train.denoising_images:
+        count = min(train.denoising_images, len(held_out))
+        monitors.append(
+            training.DenoisingMonitor(
+                np.asarray(held_out.images[:count], np.float32) / 127.5 - 1,
+                None if held_out.labels is None else held_out.labels[:count],
+                batch_size=train.batch_size,
+            )
+        )
+    if train.kid_images:
+        network = feature_network(OWN, images, held_out, networks)
+        with counting_bar("real pictures", len(images)) as progress:
+            real = measure(network, real_batches(images), progress)
+        monitors.append(
+            training.KernelDistanceMonitor(
+                network, real, images=train.kid_images, sampling=sampling_of(config), batch_size=train.batch_size
+            )
+        )
+    return monitors
 
 
 def _optimizer(settings: Train | Sparsify, clip_norm: float | None) -> keras.optimizers.Optimizer:

@@ -50,7 +50,7 @@ ARROWS = {
     "diffusion": set(),
     "data": set(),
     "networks": {"diffusion"},
-    "training": {"diffusion", "networks", "data"},
+    "training": {"diffusion", "networks", "data", "metrics"},
     "sparsity": {"diffusion", "networks", "data", "training"},
     "metrics": {"diffusion", "networks", "data"},
     "export": {"diffusion", "networks", "sparsity", "metrics"},

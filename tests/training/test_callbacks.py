@@ -7,7 +7,7 @@ import pytest
 import tf_keras as keras
 from PIL import Image
 
-from tests.training.shared import tiny_batches, tiny_model
+from tests.training.shared import StopAfter, tiny_batches, tiny_model
 from tfdiff import diffusion, sparsity
 from tfdiff.errors import TrainingError
 from tfdiff.networks import unet
@@ -38,7 +38,7 @@ def test_resumed_equals_unbroken(make, policy, tmp_path):
     unbroken.fit(tiny_batches(), steps_per_epoch=4, epochs=3, verbose=0)
 
     killed = make(policy)
-    killed.fit(tiny_batches(), steps_per_epoch=4, epochs=3, verbose=0, callbacks=[Checkpoint(tmp_path), _StopAfter(1)])
+    killed.fit(tiny_batches(), steps_per_epoch=4, epochs=3, verbose=0, callbacks=[Checkpoint(tmp_path), StopAfter(1)])
 
     resumed = make(policy)
     checkpoint = Checkpoint(tmp_path)
@@ -55,17 +55,6 @@ def test_resumed_equals_unbroken(make, policy, tmp_path):
     assert int(resumed.step) == 12
     for ours, theirs in zip(resumed.get_weights(), unbroken.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-class _StopAfter(keras.callbacks.Callback):
-    """Ends training after an epoch, as a kill would."""
-
-    def __init__(self, epochs):
-        super().__init__()
-        self.epochs = epochs
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.model.stop_training = epoch + 1 >= self.epochs
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from tensorflow_model_optimization.python.core.sparsity.keras.pruning_schedule i
 )
 
 from tfdiff.sparsity.model import SparseDiffusionModel, StrippedDiffusionModel, selections, sparsify, strip
+from tfdiff.sparsity.monitoring import SparsityMonitor
 from tfdiff.sparsity.policy import PruningPolicy, Selection
 from tfdiff.sparsity.pruning import FixedMask, MagnitudePruning, check_reaches_target, reached_sparsity
 from tfdiff.sparsity.report import LayerSparsity, layer_sparsity, pruned_fraction
@@ -23,6 +24,7 @@ __all__ = [
     "PruningSchedule",
     "Selection",
     "SparseDiffusionModel",
+    "SparsityMonitor",
     "StrippedDiffusionModel",
     "check_reaches_target",
     "layer_sparsity",

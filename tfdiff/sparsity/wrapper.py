@@ -30,6 +30,11 @@ class PruneLowMagnitude(pruning_wrapper.PruneLowMagnitude):
                 self._update()
         return self.layer(inputs, **kwargs)
 
+    @property
+    def mask(self) -> tf.Variable:
+        """1 where the kernel's weights live, 0 where they are pruned."""
+        return self.pruning_vars[0][1]
+
     def apply_mask(self) -> None:
         """Zero the masked weights: an optimizer step has just moved them."""
         self.pruning_obj.weight_mask_op()

@@ -1,8 +1,7 @@
-"""Keras callbacks for diffusion training: exact checkpoints, history, sample grids, a stop on NaN, progress."""
+"""Keras callbacks for diffusion training: exact checkpoints, sample grids, a stop on NaN, progress, and a run's set."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -18,10 +17,11 @@ from tqdm import tqdm
 
 from tfdiff import diffusion
 from tfdiff.errors import TrainingError
-from tfdiff.files import write_text
 from tfdiff.training.generate import Generator
+from tfdiff.training.history import History, optimizer_state
 from tfdiff.training.images import image_grid, save_png
 from tfdiff.training.model import DiffusionModel
+from tfdiff.training.tensorboard import TensorBoard
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -75,30 +75,6 @@ class Checkpoint(keras.callbacks.Callback):
                 tf.train.Checkpoint(model=model, optimizer=model.optimizer), str(self.directory), max_to_keep=self.keep
             )
         return self._manager
-
-
-class History(keras.callbacks.Callback):
-    """Keeps the logs of every epoch in a JSON file that survives a restart.
-
-    The file holds a list of {"step", "loss", "val_loss", "learning_rate"}; rows after the step that training
-    resumes from are dropped, since those epochs run again.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__()
-        self.path = Path(path)
-        self.rows: list[dict[str, float]] = []
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        if self.path.exists():
-            step = self.model.completed_steps
-            self.rows = [row for row in json.loads(self.path.read_text()) if row["step"] <= step]
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        row = {"step": self.model.completed_steps, "learning_rate": _learning_rate(self.model.optimizer)}
-        row.update({key: float(value) for key, value in (logs or {}).items()})
-        self.rows.append(row)
-        write_text(self.path, json.dumps(self.rows, indent=1))
 
 
 class SampleGrid(keras.callbacks.Callback):
@@ -183,12 +159,13 @@ class StopOnNaN(keras.callbacks.Callback):
             if math.isfinite(loss):
                 continue
             policy = self.model.dtype_policy.name
+            rate = optimizer_state(self.model.optimizer)["learning_rate"]
             advice = "lower the learning rate, lengthen the warm-up or clip gradients (global_clipnorm=1)"
             if policy == "mixed_float16":
                 advice += ", or use mixed_bfloat16, whose range is float32's"
             raise TrainingError(
-                f"{name} became {loss} at step {self.model.completed_steps} (learning rate "
-                f"{_learning_rate(self.model.optimizer):.3g}, {policy}): {advice}; the last checkpoint is from before."
+                f"{name} became {loss} at step {self.model.completed_steps} (learning rate {rate:.3g}, {policy}): "
+                f"{advice}; the last checkpoint is from before."
             )
 
 
@@ -252,21 +229,27 @@ def standard_callbacks(
     sampling: diffusion.Sampling | None = None,
     sample_every: int = 1,
     description: str = "train",
+    monitors: Sequence[keras.callbacks.Callback] = (),
 ) -> tuple[Checkpoint, Sequence[keras.callbacks.Callback]]:
-    """The callbacks of a run in `directory`: (the checkpoint, to restore from; all of them, for `fit`)."""
+    """The callbacks of a run in `directory`: (the checkpoint, to restore from; all of them, for `fit`).
+
+    Args:
+        directory: receives checkpoints/, history.json, tensorboard/ and samples/.
+        total_steps: of the whole training, those before a restart included.
+        sampling: how grids are drawn.
+        sample_every: epochs between two grids.
+        description: what the progress bar says.
+        monitors: callbacks that put numbers into the logs, or keep what the logs say is best.
+    """
     directory = Path(directory)
     checkpoint = Checkpoint(directory / "checkpoints")
     log_dir = directory / "tensorboard"
     return checkpoint, [
         StopOnNaN(),
+        *monitors,
         History(directory / "history.json"),
-        keras.callbacks.TensorBoard(str(log_dir), write_graph=False),
+        TensorBoard(log_dir),
         SampleGrid(directory / "samples", sampling, every=sample_every, log_dir=log_dir / "samples"),
         checkpoint,
         Progress(total_steps, description),
     ]
-
-
-def _learning_rate(optimizer: Any) -> float:
-    rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
-    return float(rate(optimizer.iterations) if callable(rate) else rate)

@@ -89,6 +89,7 @@ class DiffusionModel(keras.Model):
             0, dtype=tf.int64, trainable=False, name="step", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
         )
         self.loss_tracker = keras.metrics.Mean(name="loss")
+        self.gradient_norm_tracker = keras.metrics.Mean(name="gradient_norm")
         self.denoiser()  # refuses an unknown parameterization now rather than in the first step
         self.built = True
 
@@ -152,6 +153,12 @@ class DiffusionModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         """Keras's hook before any training (`fit`, `train_on_batch`): refuses to fill the zeros of pruned kernels."""
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if not isinstance(inner, keras.optimizers.Optimizer):
+            raise ModelError(
+                f"optimizer {type(inner).__module__}.{type(inner).__name__} is not one of tf_keras.optimizers: the "
+                "legacy ones have no checkpoints that fit; use tf_keras.optimizers.Adam or its like."
+            )
         for layer in self.network.layers:
             kernel = getattr(layer, "kernel", None)
             zeros = 0.0 if kernel is None else float(np.mean(keras.backend.get_value(kernel) == 0))
@@ -189,11 +196,11 @@ class DiffusionModel(keras.Model):
             total = loss + tf.add_n([tf.cast(term, tf.float32) for term in self.network.losses] or [0.0])
             # Optimizers add the gradients of the replicas up; Keras's own losses are divided the same way.
             total /= tf.cast(tf.distribute.get_strategy().num_replicas_in_sync, tf.float32)
-        self.optimizer.minimize(total, self.network.trainable_variables, tape=tape)
+        self._apply_gradients(total, tape)
         self.step.assign_add(1)
         self._update_average()
         self.loss_tracker.update_state(loss)
-        return {"loss": self.loss_tracker.result()}
+        return {"loss": self.loss_tracker.result(), "gradient_norm": self.gradient_norm_tracker.result()}
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Loss of the averaged network on noise that depends on the batch's place alone: comparable runs."""
@@ -207,7 +214,18 @@ class DiffusionModel(keras.Model):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        return [self.loss_tracker]
+        return [self.loss_tracker, self.gradient_norm_tracker]
+
+    def _apply_gradients(self, loss: tf.Tensor, tape: tf.GradientTape) -> None:
+        """What `optimizer.minimize` does, with a look at the norm of the gradients before they are clipped."""
+        gradients = self.optimizer.compute_gradients(loss, self.network.trainable_variables, tape=tape)
+        inner: keras.optimizers.Optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        gradients = inner.aggregate_gradients(gradients)
+        self.optimizer.apply_gradients(gradients, skip_gradients_aggregation=True)
+        norm = tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient, _ in gradients])
+        # Steps that loss scaling skips have no finite gradient; they must not spoil the mean of the others.
+        finite = tf.math.is_finite(norm)
+        self.gradient_norm_tracker.update_state(tf.where(finite, norm, 0.0), sample_weight=tf.cast(finite, tf.float32))
 
     def _loss(
         self,
