@@ -111,8 +111,8 @@ def fit(
         settled: the step from which a checkpoint may be the best one.
 
     Returns:
-        `steps`, `parameters`, `loss`, `val_loss`, `images` (how many train and validate), `history` and, for
-        `train.keep` best, `kept`: the record of the checkpoint that model.keras is.
+        `steps`, `parameters`, `loss` and `val_loss` of the kept weights, `images` (how many train and validate),
+        `history` and, for `train.keep` best, `kept`: the record of the checkpoint that model.keras is.
     """
     train_images, held_out = images.split(config.data.validation, config.seed)
     train = config.train
@@ -165,11 +165,12 @@ def fit(
     if kept is None:
         with written_whole(target) as partial:
             model.save(str(partial))
+    row = next(row for row in history if row["step"] == kept["step"]) if kept else history[-1]
     return {
         "steps": settings.steps,
         "parameters": int(model.ema_network.count_params()),
-        "loss": history[-1]["loss"],
-        "val_loss": history[-1]["val_loss"],
+        "loss": row["loss"],
+        "val_loss": row["val_loss"],
         "history": history,
         "images": {"train": len(train_images), "validation": len(held_out), "skipped": len(images.skipped)},
         **({"kept": kept} if kept else {}),
