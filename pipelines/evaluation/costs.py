@@ -7,6 +7,7 @@ from typing import Any
 
 from tfdiff import export, metrics, sparsity, training
 from tfdiff.export.inspection import count_zeros, gzip_bytes, network_kernels, zero_fraction
+from tfdiff.export.manifest import NETWORK
 from tfdiff.pipelines.drawing import labels_in_turn
 from tfdiff.pipelines.evaluation.candidates import Candidate
 from tfdiff.pipelines.evaluation.peak_memory import peak_memory
@@ -24,7 +25,9 @@ def sizes(candidate: Candidate, model: training.DiffusionModel | None) -> dict[s
         `zero_fraction` of the prunable weights, `parameters`, `macs` (a network call), `network_calls` and
         `macs_per_image`. What cannot be told, without the network that a file came from, is None.
     """
-    figures: dict[str, Any] = dict.fromkeys(("bytes", "gzip_bytes", "zero_fraction", "parameters", "macs"))
+    figures: dict[str, Any] = dict.fromkeys(
+        ("bytes", "gzip_bytes", "zero_fraction", "parameters", "macs", "network_calls", "macs_per_image")
+    )
     network = None
     if model is not None:
         network = model.network
@@ -34,7 +37,7 @@ def sizes(candidate: Candidate, model: training.DiffusionModel | None) -> dict[s
     else:
         figures.update(bytes=candidate.path.stat().st_size, gzip_bytes=gzip_bytes(candidate.path))
         bundle = candidate.bundle
-        if bundle is not None:
+        if bundle is not None and (bundle.directory / NETWORK).exists():
             network = bundle.denoiser().network
             kernels = network_kernels(network)
             pruned = _pruned_layers(candidate)

@@ -53,6 +53,15 @@ def refusal(path: Path, overrides: dict[str, Any]) -> str:
         ({"sampling.sigma_min": 30}, "sampling.sigma_min=30 must be below sampling.sigma_max=20"),
         ({"train.noise_levels": "cosin"}, "train.noise_levels.name='cosin' is unknown"),
         ({"train.noise_levels": {"name": "karras", "s": 1}}, "train.noise_levels.s is unknown to 'karras'"),
+        ({"train.kid_images": 1}, "train.kid_images=1: a kernel distance needs 2 or more"),
+        (
+            {"train.keep": "best", "train.denoising_images": 0},
+            "train.monitor=val_denoising, which train.denoising_images=0 does not measure",
+        ),
+        (
+            {"train.keep": "best", "train.monitor": "val_kid"},
+            "train.monitor=val_kid, which train.kid_images=0 does not measure",
+        ),
         ({"train.steps": 10}, "train.steps=10 is not a multiple of train.checkpoint_every=4: use 8 steps"),
         ({"sparsify.steps": 10}, "sparsify.steps=10 is not a multiple of train.checkpoint_every=4"),
         (

@@ -152,6 +152,32 @@ def test_variants_train_and_prune(tmp_path: Path, overrides: dict[str, Any]) -> 
     assert directory.require("sparsify")["fraction"] == pytest.approx(0.8, abs=0.005)
 
 
+def test_checkpoints_are_measured_and_the_best_is_kept(tmp_path: Path) -> None:
+    """By the distance of drawn pictures; of a pruned one, once it is sparse."""
+    from tfdiff.training import load_model
+
+    settings = {"train.keep": "best", "train.monitor": "val_kid", "train.kid_images": 20, "sparsify.steps": 24}
+    config = load_config(write_tiny(tmp_path), settings)
+    directory = run(config, tmp_path / "run", until="sparsify")
+    for stage in ("train", "sparsify"):
+        summary = directory.require(stage)
+        rows = [row for row in summary["history"] if stage == "train" or row["step"] >= 16]
+        best = min(rows, key=lambda row: row["val_kid"])
+        kept = summary["kept"]
+        assert (kept["step"], kept["value"], kept["monitor"]) == (best["step"], best["val_kid"], "val_kid")
+        assert (summary["loss"], summary["val_loss"]) == (best["loss"], best["val_loss"])
+        model = load_model(str(directory.stage(stage) / "model.keras"))
+        assert model.completed_steps == best["step"]
+        assert all("val_denoising" in row for row in summary["history"])
+    assert directory.require("sparsify")["fraction"] == pytest.approx(0.8, abs=0.005)
+    rows = json.loads((directory.stage("sparsify") / "sparsity.json").read_text())
+    assert [row["step"] for row in rows] == [4, 8, 12, 16, 20, 24]
+    assert rows[-1]["sparsity"] == pytest.approx(0.8, abs=0.005)
+    for stage, kinds in {"train": ["samples", "train", "validation"], "sparsify": ["sparsity"]}.items():
+        for kind in kinds:
+            assert list((directory.stage(stage) / "tensorboard" / kind).glob("events*")), (stage, kind)
+
+
 def test_no_pruning(tmp_path: Path) -> None:
     directory = run(load_config(write_tiny(tmp_path), {"sparsify.method": "none"}), tmp_path / "run", until="sparsify")
     assert directory.require("sparsify")["method"] == "none"

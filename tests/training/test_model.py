@@ -10,7 +10,7 @@ import tf_keras as keras
 
 import tfdiff
 from tests.training.shared import tiny_batches, tiny_model, tiny_network
-from tfdiff import diffusion, sparsity
+from tfdiff import diffusion, networks, sparsity
 from tfdiff.errors import DataError, ModelError, UsageError
 from tfdiff.training import PRECISIONS, load_model, precision
 
@@ -229,3 +229,37 @@ def test_unknown_precision_is_refused_and_the_policy_restored():
     with precision("mixed_bfloat16"):
         assert keras.mixed_precision.global_policy().name == "mixed_bfloat16"
     assert keras.mixed_precision.global_policy().name == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", PRECISIONS)
+def test_gradient_norm_is_that_before_clipping(policy):
+    """The same whether gradients are clipped or not; SGD at rate 1 shows them as the change of the weights."""
+    norms, moved = [], []
+    for clip in (None, 1e-3):
+        keras.utils.set_random_seed(1)
+        with precision(policy):  # a network whose weights only the optimizer moves: edge_unet's are normalized as well
+            network = networks.unet(8, 1, 3, widths=(8,), blocks=1, attention=(), groups=4)
+        model = tfdiff.DiffusionModel(network)
+        model.compile(keras.optimizers.SGD(1.0, global_clipnorm=clip, jit_compile=False), jit_compile=False)
+        before = [weight.numpy() for weight in model.network.trainable_variables]
+        # Steps whose scaled gradients overflow are skipped and do not count.
+        while True:
+            norm = model.train_on_batch(*next(iter(tiny_batches())), return_dict=True)["gradient_norm"]
+            if norm:
+                break
+            model.reset_metrics()
+        after = [weight.numpy() for weight in model.network.trainable_variables]
+        norms.append(norm)
+        moved.append(np.sqrt(sum(np.sum((a - b) ** 2) for a, b in zip(after, before, strict=True))))
+    assert np.isfinite(norms).all()
+    assert norms[0] == pytest.approx(norms[1], rel=1e-6)
+    assert moved[0] == pytest.approx(norms[0], rel=1e-3)
+    assert moved[1] == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_legacy_optimizers_are_refused_before_a_step():
+    model = tiny_model(optimizer=keras.optimizers.legacy.Adam(0.01))
+    with pytest.raises(ModelError, match="legacy"):
+        model.fit(tiny_batches(), steps_per_epoch=1, verbose=0)
+    assert model.completed_steps == 0
